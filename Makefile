@@ -1,0 +1,93 @@
+# flock: the front door. Each target installs what it lacks and says so.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+CARGO    ?= cargo
+# A static plugin and agent: the same flags for the image, the demo's release form and the bench.
+TRIPLE   := $(shell uname -m)-unknown-linux-gnu
+STATIC   := target/$(TRIPLE)/release
+IMAGE    ?= flock:dev
+
+# What each target needs of Debian, by command or file -> package.
+DEB_DEMO  := ip:iproute2 ping:iputils-ping
+DEB_TEST  := $(DEB_DEMO) nft:nftables tc:iproute2 podman:podman runc:runc containerd:containerd \
+             iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins tcpdump:tcpdump conntrack:conntrack
+DEB_BENCH := $(DEB_DEMO) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins
+DEB_IMAGE := buildah:buildah
+
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+
+# $(call debian,PAIRS): installs the packages of those pairs whose command or file is missing.
+define debian
+	@missing=(); for pair in $(1); do what=$${pair%%:*}; package=$${pair#*:}; \
+	  if [[ $$what == /* ]]; then [[ -e $$what ]] || missing+=("$$package"); \
+	  else PATH="$$PATH:/usr/sbin:/sbin" command -v "$$what" >/dev/null || missing+=("$$package"); fi; done; \
+	if (( $${#missing[@]} )); then \
+	  echo "==> installing $${missing[*]} (apt-get)"; \
+	  $(SUDO) apt-get update -qq; \
+	  DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; \
+	fi
+endef
+
+# $(call cargo_tool,COMMAND,CRATE)
+define cargo_tool
+	@command -v $(1) >/dev/null || { echo "==> installing $(2) (cargo install; a few minutes, once)"; $(CARGO) install --locked --quiet $(2); }
+endef
+
+.PHONY: help
+help: ## Show this list
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1mmake %-8s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build both binaries, release
+	$(CARGO) build --release --locked --bins
+
+.PHONY: demo
+demo: ## Network three pods on one node and ping them, end to end, on this machine
+	$(call debian,$(DEB_DEMO))
+	@$(CARGO) build --locked --quiet -p flock-cni -p flock-agent -p flock-interop-tests --bins
+	@$(SUDO) target/debug/demo
+
+.PHONY: test
+test: ## Run all tests: units, kernel, crash, runtimes (as root)
+	$(call debian,$(DEB_TEST))
+	$(call cargo_tool,cargo-nextest,cargo-nextest)
+	$(CARGO) build --locked --workspace --bins
+	$(CARGO) nextest run --locked --workspace
+	$(CARGO) test --locked --workspace --doc --quiet
+
+.PHONY: lint
+lint: ## rustfmt, clippy, cargo-deny
+	$(call cargo_tool,cargo-deny,cargo-deny)
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) deny --locked --log-level error check bans licenses sources
+
+.PHONY: static
+static:
+	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --locked --target $(TRIPLE) -p flock-cni -p flock-agent --bins
+
+.PHONY: bench
+bench: static ## Measure flock beside ptp + host-local, in one run (as root)
+	$(call debian,$(DEB_BENCH))
+	@$(CARGO) build --release --locked --quiet -p flock-interop-tests --bins
+	@$(SUDO) env FLOCK_BIN_DIR=$(CURDIR)/$(STATIC) target/release/bench-cni $(BENCH_FLAGS)
+
+.PHONY: bench-quick
+bench-quick: BENCH_FLAGS=--quick
+bench-quick: bench ## The same in a few minutes
+
+.PHONY: image
+image: static ## Build the container image offline, from scratch, with both static binaries
+	$(call debian,$(DEB_IMAGE))
+	$(SUDO) buildah bud --isolation chroot -q -f deploy/Dockerfile --build-arg BIN=$(STATIC) -t $(IMAGE) .
+	@$(SUDO) buildah images $(IMAGE)
+
+.PHONY: e2e
+e2e: ## Real container runtimes as clients: podman with CNI, containerd by CRI (as root)
+	$(call debian,$(DEB_TEST))
+	$(call cargo_tool,cargo-nextest,cargo-nextest)
+	$(CARGO) build --locked --workspace --bins
+	$(CARGO) nextest run --locked -p flock-interop-tests --test podman --test containerd --test chaining

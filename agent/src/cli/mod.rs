@@ -1,0 +1,144 @@
+//! The command line: what can be asked for, with which flags and variables. Each command's own
+//! file does it; `main` only parses and turns an outcome into an exit code.
+
+mod ask;
+pub mod check;
+pub mod output;
+pub mod pods;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::install::Places;
+
+/// Where the command line finds the agent unless told otherwise.
+pub const ADMIN_SOCKET: &str = "/run/flock/admin.sock";
+
+/// A CNI agent for nodes that peer with their routers by BGP.
+#[derive(Debug, Parser)]
+#[command(name = "flock-agent", version, about, long_about = None, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the agent: serve CNI calls, wire pods, keep the kernel as it should be
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(Run),
+    /// List the pods of this node
+    #[command(after_help = "Examples:\n  flock-agent pods\n  flock-agent pods -o json")]
+    Pods(Show),
+    /// Look for what is wrong on this node: kernel, sysctls, state, configuration
+    #[command(
+        after_help = "Exit status: 0 all well, 1 something failed, 2 the agent cannot be asked"
+    )]
+    Check(Show),
+    /// Install the plugin and its configuration, once, without running the agent
+    Install(Install),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  # On one Linux host, without Kubernetes: DIR holds nodeconfig.yaml and pods/*.yaml
+  flock-agent run --standalone DIR
+
+  # The same, and make it the node's CNI
+  flock-agent run --standalone DIR --install-cni /opt/cni/bin:/etc/cni/net.d";
+
+/// How the agent runs.
+#[derive(Debug, Clone, Args)]
+pub struct Run {
+    /// This node's name; the host's name when absent
+    #[arg(long, env = "NODE_NAME", value_name = "NAME")]
+    pub node_name: Option<String>,
+
+    /// Where state is kept across restarts
+    #[arg(long, env = "FLOCK_STATE_DIR", value_name = "DIR", default_value = "/var/lib/flock")]
+    pub state_dir: PathBuf,
+
+    /// The CNI socket that the plugin calls
+    #[arg(long, env = "FLOCK_SOCKET", value_name = "PATH", default_value = flock_cni::netconf::DEFAULT_SOCKET)]
+    pub socket: PathBuf,
+
+    /// The socket that this command line asks
+    #[arg(long, env = "FLOCK_ADMIN_SOCKET", value_name = "PATH", default_value = ADMIN_SOCKET)]
+    pub admin_socket: PathBuf,
+
+    /// Where the plugin leaves DELs while the agent is away; STATE_DIR/spool when absent
+    #[arg(long, env = "FLOCK_SPOOL", value_name = "DIR")]
+    pub spool: Option<PathBuf>,
+
+    /// Address and port for /metrics, /healthz, /readyz and the page; nothing is served there yet
+    #[arg(long, env = "FLOCK_HTTP", value_name = "ADDR:PORT")]
+    pub http: Option<String>,
+
+    /// How log lines look
+    #[arg(long, env = "FLOCK_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+
+    /// Take NodeConfig and pods from this directory instead of Kubernetes
+    #[arg(long, env = "FLOCK_STANDALONE", value_name = "DIR")]
+    pub standalone: Option<PathBuf>,
+
+    /// Install the plugin and, once the agent can serve, its configuration
+    #[arg(long, env = "FLOCK_INSTALL_CNI", value_name = "BIN_DIR:CONF_DIR")]
+    pub install_cni: Option<Places>,
+}
+
+impl Run {
+    /// The spool's directory.
+    pub fn spool_dir(&self) -> PathBuf {
+        self.spool.clone().unwrap_or_else(|| self.state_dir.join("spool"))
+    }
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines: one JSON object a line.
+    Json,
+}
+
+/// How a command that shows something is asked.
+#[derive(Debug, Clone, Args)]
+pub struct Show {
+    /// The running agent's socket
+    #[arg(long, env = "FLOCK_ADMIN_SOCKET", value_name = "PATH", default_value = ADMIN_SOCKET)]
+    pub admin_socket: PathBuf,
+
+    /// The form of the answer
+    #[arg(short, long, value_name = "FORM", default_value = "table")]
+    pub output: output::Form,
+}
+
+/// Where to install.
+#[derive(Debug, Clone, Args)]
+pub struct Install {
+    /// The runtime's plugin and configuration directories
+    #[arg(
+        value_name = "BIN_DIR:CONF_DIR",
+        env = "FLOCK_INSTALL_CNI",
+        default_value = "/opt/cni/bin:/etc/cni/net.d"
+    )]
+    pub places: Places,
+
+    /// The CNI socket to name in the configuration
+    #[arg(long, env = "FLOCK_SOCKET", value_name = "PATH", default_value = flock_cni::netconf::DEFAULT_SOCKET)]
+    pub socket: PathBuf,
+
+    /// The spool to name in the configuration
+    #[arg(long, env = "FLOCK_SPOOL", value_name = "DIR", default_value = flock_cni::netconf::DEFAULT_SPOOL)]
+    pub spool: PathBuf,
+}

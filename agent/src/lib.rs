@@ -1,0 +1,17 @@
+//! flock-agent as a library, so that its parts can be tested one by one. Nothing outside this
+//! package depends on it: the product is the binary.
+
+pub mod annotations;
+pub mod cli;
+pub mod config;
+pub mod doctor;
+pub mod install;
+pub mod ipam;
+pub mod log;
+mod notify;
+pub mod pods;
+pub mod reconcile;
+pub mod run;
+pub mod server;
+pub mod source;
+pub mod store;

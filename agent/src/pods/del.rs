@@ -1,0 +1,45 @@
+//! DEL: withdraw, take the host routes away, delete the entry durably, answer. The link goes right
+//! after, together with others; until then its name and addresses stay taken.
+
+use flock_cni::error::CniError;
+use flock_dataplane::fault;
+
+use super::book::{self, Phase};
+use super::call::DelCall;
+use super::{Pods, closed, failed};
+use crate::store::Key;
+
+impl Pods {
+    /// Detaches a pod. One that is not known is already detached.
+    pub async fn del(&self, call: DelCall) -> Result<(), CniError> {
+        let _turn = self.turns.take(&call.key.container_id).await;
+        self.detach(&call.key).await
+    }
+
+    /// As `del`, for a caller that has its turn.
+    pub(super) async fn detach(&self, key: &Key) -> Result<(), CniError> {
+        let wanted = key.clone();
+        let leaving = self.ledger.ask(move |book| {
+            book.set(&wanted, Phase::Leaving, None);
+            book.get(&wanted).cloned()
+        });
+        let Some(attachment) = leaving.await.map_err(closed)? else { return Ok(()) };
+        fault::point("del.leaving").map_err(|error| failed("DEL", error))?;
+        // Others first: no next hop may point at a link that is going.
+        if !attachment.record.anycast.is_empty() {
+            self.reconciler.settle().await;
+        }
+        self.dataplane
+            .retire(attachment.host_ifname(), book::own_addresses(&attachment.record))
+            .await
+            .map_err(|error| failed("DEL, removing the pod's routes", error))?;
+        fault::point("del.retired").map_err(|error| failed("DEL", error))?;
+        self.store.remove(key).await.map_err(|error| failed("DEL, writing the state", error))?;
+        fault::point("del.removed").map_err(|error| failed("DEL", error))?;
+        let gone = key.clone();
+        self.ledger.ask(move |book| book.doom(&gone)).await.map_err(closed)?;
+        self.reaper.wake();
+        self.reconciler.wake();
+        Ok(())
+    }
+}

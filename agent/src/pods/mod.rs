@@ -1,0 +1,176 @@
+//! The life of a pod on this node: attached, checked, detached, recovered. One file per walk; this
+//! one holds what they share. Order is law: what is promised is durable first, what is told to
+//! others is in the kernel first, and a crash between any two steps is mended by `recover`.
+
+mod add;
+mod answer;
+pub mod book;
+pub mod call;
+mod check;
+mod del;
+mod gc;
+pub mod ledger;
+mod reaper;
+mod recover;
+mod repair;
+mod spool;
+mod status;
+mod turns;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use flock_cni::error::{self, CniError};
+use flock_dataplane::{Dataplane, Netns, PodLink};
+use tokio::sync::watch;
+
+use crate::cli::pods::{PodList, PodRow};
+use crate::config::NodeConfig;
+use crate::reconcile::Reconciler;
+use crate::source::{PodKey, Source};
+use crate::store::{Allocation, State, Store};
+use book::{Attachment, Phase};
+use ledger::{Closed, Ledger};
+pub use reaper::Reaper;
+use turns::Turns;
+
+/// Everything that the walks of a pod need.
+pub struct Pods {
+    /// The book of attachments.
+    pub ledger: Ledger,
+    /// What survives a crash.
+    pub store: Store,
+    /// The kernel.
+    pub dataplane: Dataplane,
+    /// NodeConfig and pods.
+    pub source: Source,
+    /// Node routes that depend on pods.
+    pub reconciler: Reconciler,
+    /// Deletes links.
+    pub reaper: Reaper,
+    /// Whether pods need Kubernetes names.
+    pub names_required: bool,
+    /// One call at a time per container.
+    turns: Turns,
+    /// When the agent started to serve, for `status`.
+    started: tokio::time::Instant,
+    /// The uplink's MTU as last asked for, under which configuration and when.
+    uplink_mtu: watch::Sender<Option<(Arc<NodeConfig>, Instant, u32)>>,
+}
+
+impl Pods {
+    /// Brings the parts together.
+    pub fn new(
+        ledger: Ledger,
+        store: Store,
+        dataplane: Dataplane,
+        source: Source,
+        reconciler: Reconciler,
+        names_required: bool,
+    ) -> Arc<Self> {
+        let reaper = Reaper::start(ledger.clone(), dataplane.clone());
+        let turns = Turns::default();
+        let started = tokio::time::Instant::now();
+        Arc::new(Self {
+            ledger,
+            store,
+            dataplane,
+            source,
+            reconciler,
+            reaper,
+            names_required,
+            turns,
+            started,
+            uplink_mtu: watch::Sender::new(None),
+        })
+    }
+
+    /// The configuration in force, or why pods cannot be added.
+    fn config(&self) -> Result<Arc<NodeConfig>, String> {
+        use crate::source::NodeState::{Known, Unknown};
+        match &self.source.world().node {
+            Unknown { reason } => Err(format!("no NodeConfig is in force: {reason}")),
+            Known { config, deleted: true, .. } => Err(format!(
+                "the NodeConfig {} was deleted: the pods that are there are served, new ones are not; create it again",
+                config.name
+            )),
+            Known { config, .. } => Ok(config.clone()),
+        }
+    }
+
+    /// What `flock-agent pods` shows.
+    pub async fn list(&self) -> Result<PodList, Closed> {
+        let attachments: Vec<Attachment> =
+            self.ledger.ask(|book| book.all().cloned().collect()).await?;
+        let world = self.source.world();
+        let mut pods: Vec<PodRow> = attachments
+            .into_iter()
+            .map(|attachment| {
+                let known = world.pods.get(&pod_key(&attachment.record));
+                let ready = known.is_none_or(|pod| pod.ready && !pod.terminating);
+                row(attachment, ready)
+            })
+            .collect();
+        pods.sort();
+        Ok(PodList { pods })
+    }
+}
+
+/// Under which name the source knows the pod of a record.
+pub fn pod_key(record: &Allocation) -> PodKey {
+    PodKey { namespace: record.namespace.clone(), name: record.pod_name.clone() }
+}
+
+fn row(attachment: Attachment, ready: bool) -> PodRow {
+    let Attachment { record, phase } = attachment;
+    PodRow {
+        namespace: record.namespace,
+        name: record.pod_name,
+        container_id: record.container_id,
+        ifname: record.ifname,
+        ip6: record.ip6.map(IpAddr::V6),
+        ip4: record.ip4.map(IpAddr::V4),
+        anycast: record.anycast,
+        addresses: record.addresses,
+        state: match record.state {
+            State::Pending => "pending".into(),
+            State::Committed => "committed".into(),
+        },
+        host_interface: record.host_ifname.unwrap_or_default(),
+        ready: ready && phase == Phase::Serving,
+    }
+}
+
+/// The link that a record describes, in this namespace.
+pub(crate) fn link(record: &Allocation, netns: Netns) -> PodLink {
+    let primary = [record.ip6.map(IpAddr::V6), record.ip4.map(IpAddr::V4)];
+    PodLink {
+        host_ifname: record.host_ifname.clone().unwrap_or_default(),
+        ifname: record.ifname.clone(),
+        netns,
+        mtu: record.mtu.unwrap_or(DEFAULT_MTU),
+        ip6: record.ip6,
+        ip4: record.ip4,
+        addresses: record
+            .addresses
+            .iter()
+            .copied()
+            .filter(|address| !primary.contains(&Some(*address)))
+            .collect(),
+        anycast: record.anycast.clone(),
+    }
+}
+
+/// Ethernet's own, where nothing says more.
+const DEFAULT_MTU: u32 = 1500;
+
+/// The agent is going: the plugin is to ask its successor.
+fn closed(error: Closed) -> CniError {
+    CniError::new(error::TRY_AGAIN_LATER, error.to_string())
+}
+
+/// The kernel or the disk said no.
+fn failed(what: &str, error: impl std::fmt::Display) -> CniError {
+    CniError::new(error::IO_FAILURE, format!("{what}: {error}"))
+}

@@ -1,0 +1,153 @@
+//! What a start does with what the last life left: it makes disk, kernel and book agree before the
+//! first call is served.
+//!
+//! - `pending`: an ADD that never answered; undone.
+//! - `committed` with a doomed link: a DEL that never answered; finished.
+//! - `committed` with a link: adopted as it is; the monitor's first full look repairs drift.
+//! - `committed` without a link, namespace still there: wired again.
+//! - `committed` without a link, namespace gone (or of an earlier boot): the pod is dead; its entry
+//!   goes. Where no namespace was written down (a store of the Go agent), it waits for DEL.
+//! - a link of ours that nothing knows: left alone unless doomed. Its pod may live (a store was
+//!   lost), the kernel's own route keeps its address from being handed out, and `check` tells.
+
+use std::collections::HashMap;
+
+use flock_dataplane::{HostLink, Netns};
+
+use super::book::{self, Attachment, Phase};
+use super::{Pods, link};
+use crate::store::{Allocation, State};
+
+/// What was found, for the log and for people.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Recovered {
+    /// Pods that go on.
+    pub adopted: usize,
+    /// Pods that had to be wired again.
+    pub rewired: usize,
+    /// ADDs and DELs that a crash interrupted, undone or finished.
+    pub cleared: usize,
+    /// Pods that died while the agent was away.
+    pub dead: usize,
+}
+
+/// Why the agent cannot go on from where it was.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoverError {
+    /// The kernel could not be read or mended.
+    #[error("cannot recover the pods of this node: {0}")]
+    Kernel(#[from] flock_dataplane::Error),
+    /// The state could not be written.
+    #[error("cannot recover the pods of this node: {0}")]
+    Store(#[from] crate::store::StoreError),
+    /// The agent is already going.
+    #[error(transparent)]
+    Closed(#[from] super::ledger::Closed),
+}
+
+enum Fate {
+    Keep,
+    Rewire(Netns),
+    Clear,
+    Dead,
+}
+
+impl Pods {
+    /// Makes disk, kernel and book agree.
+    pub async fn recover(&self, records: Vec<Allocation>) -> Result<Recovered, RecoverError> {
+        let links: HashMap<String, HostLink> = self
+            .dataplane
+            .links()
+            .await?
+            .into_iter()
+            .map(|link| (link.name.clone(), link))
+            .collect();
+        let (attachments, conflicts) = self
+            .ledger
+            .ask(move |book| {
+                let conflicts: Vec<_> =
+                    records.into_iter().flat_map(|record| book.adopt(record)).collect();
+                (book.all().cloned().collect::<Vec<Attachment>>(), conflicts)
+            })
+            .await?;
+        for conflict in conflicts {
+            tracing::error!(%conflict, "two pods of the state file hold one address");
+        }
+        let mut recovered = Recovered::default();
+        for attachment in attachments {
+            let found = links.get(attachment.host_ifname());
+            match fate(&attachment.record, found) {
+                Fate::Keep => recovered.adopted += 1,
+                Fate::Rewire(netns) => {
+                    self.rewire(&attachment, netns).await;
+                    recovered.rewired += 1;
+                }
+                Fate::Clear => {
+                    self.clear(&attachment).await?;
+                    recovered.cleared += 1;
+                }
+                Fate::Dead => {
+                    self.clear(&attachment).await?;
+                    recovered.dead += 1;
+                }
+            }
+        }
+        self.reaper.settle().await;
+        Ok(recovered)
+    }
+
+    async fn rewire(&self, attachment: &Attachment, netns: Netns) {
+        let pod = super::pod_key(&attachment.record);
+        match self.dataplane.repair(link(&attachment.record, netns)).await {
+            Ok(_) => tracing::warn!(%pod, "link was gone; wired again"),
+            Err(error) => tracing::error!(%pod, %error, "link is gone and cannot be wired again"),
+        }
+    }
+
+    async fn clear(&self, attachment: &Attachment) -> Result<(), RecoverError> {
+        let key = attachment.record.key();
+        tracing::info!(container = key.container_id, pod = %super::pod_key(&attachment.record), "clearing away what is left of a pod");
+        let addresses = book::own_addresses(&attachment.record);
+        self.dataplane.retire(attachment.host_ifname(), addresses).await?;
+        self.store.remove(&key).await?;
+        let gone = key.clone();
+        self.ledger
+            .ask(move |book| {
+                book.set(&gone, Phase::Leaving, None);
+                book.doom(&gone);
+            })
+            .await?;
+        self.reaper.wake();
+        Ok(())
+    }
+}
+
+fn fate(record: &Allocation, found: Option<&HostLink>) -> Fate {
+    match (record.state, found) {
+        (State::Pending, _) => Fate::Clear,
+        (State::Committed, Some(link)) if link.doomed => Fate::Clear,
+        (State::Committed, Some(_)) => Fate::Keep,
+        (State::Committed, None) => without_link(record),
+    }
+}
+
+fn without_link(record: &Allocation) -> Fate {
+    let (Some(path), Some(dev), Some(ino)) = (&record.netns, record.netns_dev, record.netns_ino)
+    else {
+        return Fate::Keep;
+    };
+    // Inode numbers start anew with each boot: an equal one proves nothing then.
+    if record.boot_id.is_some() && record.boot_id != boot_id() {
+        return Fate::Dead;
+    }
+    match Netns::open(path) {
+        Ok(netns) if (netns.id().dev, netns.id().ino) == (dev, ino) => Fate::Rewire(netns),
+        _ => Fate::Dead,
+    }
+}
+
+/// This boot of the kernel.
+pub(super) fn boot_id() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+}

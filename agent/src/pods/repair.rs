@@ -1,0 +1,116 @@
+//! Repairs what somebody removed: the monitor says what changed in the kernel, the book says
+//! whether it was ours and still wanted, and the dataplane makes it so again.
+//!
+//! Our own removals produce the same events; by then the book says otherwise, so they are nothing.
+//! A pod whose namespace has gone is left for DEL. Repairs are paced: a fight with another program
+//! over one route must not become a storm.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use flock_dataplane::{Difference, Drift, Netns, NodeSettings};
+use governor::{Quota, RateLimiter};
+use tokio::sync::mpsc;
+
+use super::book::{Attachment, Phase};
+use super::{Pods, link, pod_key};
+use crate::store::Key;
+
+/// Repairs a second at most.
+const PACE: NonZeroU32 = NonZeroU32::new(50).unwrap();
+
+impl Pods {
+    /// Follows the monitor for as long as it speaks. The first thing done is a full look, because
+    /// anything may have happened while the agent was away.
+    pub async fn keep_repaired(self: Arc<Self>, mut drifts: mpsc::Receiver<Drift>) {
+        let pace = RateLimiter::direct(Quota::per_second(PACE));
+        self.repair_all().await;
+        while let Some(drift) = drifts.recv().await {
+            pace.until_ready().await;
+            self.repair_after(drift).await;
+        }
+        tracing::error!("the kernel monitor has ended; drift is no longer repaired");
+    }
+
+    async fn repair_after(&self, drift: Drift) {
+        match drift {
+            Drift::LinkGone { name } | Drift::LinkDown { name } => {
+                self.repair_named(name).await;
+                self.reconciler.recheck();
+            }
+            // With a link's last IPv4 address the kernel drops routes without a word.
+            Drift::AddressGone { ifname, .. } => {
+                self.repair_named(ifname).await;
+                self.reconciler.recheck();
+            }
+            Drift::RouteGone { destination } => {
+                let address = destination.addr();
+                let found = self.ledger.ask(move |book| book.by_address(address).cloned()).await;
+                if let Ok(Some(attachment)) = found {
+                    self.repair(attachment.record.key()).await;
+                }
+                self.reconciler.recheck();
+            }
+            Drift::RulesGone => {
+                tracing::warn!("the anti-spoofing rules were removed; putting them back");
+                if let Err(error) = self.dataplane.prepare_node(&NodeSettings::default()).await {
+                    tracing::error!(%error, "cannot put the anti-spoofing rules back");
+                }
+                // The table also admitted anycast addresses by name.
+                self.repair_all().await;
+            }
+            // Events were lost, or of a kind that is newer than this: look at everything.
+            _ => {
+                self.repair_all().await;
+                self.reconciler.recheck();
+            }
+        }
+    }
+
+    async fn repair_named(&self, name: String) {
+        let found = self.ledger.ask(move |book| book.by_host_ifname(&name).cloned()).await;
+        if let Ok(Some(attachment)) = found {
+            self.repair(attachment.record.key()).await;
+        }
+    }
+
+    async fn repair_all(&self) {
+        let keys: Vec<Key> = self
+            .ledger
+            .ask(|book| book.all().map(|attachment| attachment.record.key()).collect())
+            .await
+            .unwrap_or_default();
+        for key in keys {
+            self.repair(key).await;
+        }
+    }
+
+    /// Looks at one attachment in its turn and mends it if it still is to be there.
+    async fn repair(&self, key: Key) {
+        let _turn = self.turns.take(&key.container_id).await;
+        let found = self.ledger.ask(move |book| book.get(&key).cloned()).await;
+        let Ok(Some(attachment)) = found else { return };
+        let Some(netns) = living_namespace(&attachment) else { return };
+        let pod = pod_key(&attachment.record);
+        match self.dataplane.repair(link(&attachment.record, netns)).await {
+            Ok(repaired) if repaired.is_empty() => {}
+            Ok(repaired) => tracing::warn!(%pod, repaired = list(&repaired), "repaired"),
+            Err(error) => tracing::error!(%pod, %error, "cannot repair"),
+        }
+    }
+}
+
+fn list(differences: &[Difference]) -> String {
+    differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// The pod's namespace, if the pod is serving and it still is the one that was attached.
+fn living_namespace(attachment: &Attachment) -> Option<Netns> {
+    let record = &attachment.record;
+    if attachment.phase != Phase::Serving {
+        return None;
+    }
+    let netns = Netns::open(record.netns.as_ref()?).ok()?;
+    let same = (record.netns_dev, record.netns_ino) == (Some(netns.id().dev), Some(netns.id().ino));
+    same.then_some(netns)
+}

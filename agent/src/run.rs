@@ -1,0 +1,220 @@
+//! `flock-agent run`: the order in which the daemon starts and stops, and the tasks that live in
+//! between (ARCHITECTURE.md has the table). Nothing is decided here but order:
+//!
+//! lock, store, kernel, source, admin socket; a NodeConfig; recovery, spool, node routes; only then
+//! the CNI socket and, last of all, the conflist.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use flock_dataplane::{Dataplane, NodeSettings};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::Run;
+use crate::doctor::Doctor;
+use crate::notify::Watcher;
+use crate::pods::Pods;
+use crate::pods::book::Book;
+use crate::pods::ledger::Ledger;
+use crate::reconcile::Reconciler;
+use crate::server::socket::{self, Socket};
+use crate::server::{admin, cni};
+use crate::source::{NodeState, Source, standalone};
+use crate::store::{Allocation, Store};
+use crate::{install, log};
+
+/// Two workers: the agent waits for the kernel and the disk, it does not compute.
+const WORKERS: usize = 2;
+/// How long calls under way may take to end on shutdown.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// When a spooled DEL that failed is tried again.
+const SPOOL_RETRY: Duration = Duration::from_secs(5);
+/// Nothing waits; the spool's own events wake us.
+const A_LONG_TIME: Duration = Duration::from_secs(3600);
+
+/// Runs until a signal; the error is for people.
+pub fn main(args: Run) -> anyhow::Result<()> {
+    log::start(args.log_format);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .enable_all()
+        .build()
+        .context("cannot start the async runtime")?;
+    runtime.block_on(run(args))
+}
+
+async fn run(args: Run) -> anyhow::Result<()> {
+    let stop = stop_signal()?;
+    tokio::pin!(stop);
+    let agent = Agent::prepare(args).await?;
+    tokio::select! {
+        served = agent.serve() => served?,
+        signal = &mut stop => tracing::info!(signal, "stopping; pods and routes stay as they are"),
+    }
+    agent.farewell().await;
+    Ok(())
+}
+
+/// SIGTERM and SIGINT both mean: a restart. Nothing is torn down.
+fn stop_signal() -> anyhow::Result<impl Future<Output = &'static str>> {
+    let mut terminate = signal(SignalKind::terminate()).context("SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        }
+    })
+}
+
+struct Agent {
+    args: Run,
+    pods: Arc<Pods>,
+    /// What the last life left, until it is recovered.
+    found: std::sync::Mutex<Vec<Allocation>>,
+    server: cni::Server,
+    admin: Arc<Socket>,
+    /// Held for the whole life: two agents on one state would undo each other.
+    _lock: File,
+}
+
+impl Agent {
+    /// Everything that can be refused at once, before anything is changed.
+    async fn prepare(args: Run) -> anyhow::Result<Self> {
+        let Some(directory) = args.standalone.clone() else {
+            bail!("Kubernetes as a source is not part of this version; use --standalone DIR");
+        };
+        let node = node_name(&args);
+        if args.http.is_some() {
+            tracing::warn!("--http is accepted, but nothing is served there in this version");
+        }
+        socket::ensure_free(&args.socket).await?;
+        socket::ensure_free(&args.admin_socket).await?;
+        let lock = lock(&args.state_dir)?;
+        let (store, found) = Store::open(&args.state_dir.join("allocations.json"), &node)?;
+        let source = standalone::start(&directory)?;
+        let dataplane = Dataplane::start().context("cannot talk to the kernel")?;
+        dataplane
+            .prepare_node(&NodeSettings::default())
+            .await
+            .context("cannot prepare the node")?;
+        let ledger = Ledger::start(Book::default());
+        let reconciler = Reconciler::start(ledger.clone(), dataplane.clone(), source.clone());
+        let pods = Pods::new(ledger, store, dataplane, source, reconciler, false);
+        let doctor = Arc::new(Doctor::new(pods.clone(), &args));
+        let admin = Arc::new(Socket::open(&args.admin_socket).await?);
+        tokio::spawn(admin::serve(admin.clone(), doctor));
+        tracing::info!(node, standalone = %directory.display(), "flock-agent {}", env!("CARGO_PKG_VERSION"));
+        let found = std::sync::Mutex::new(found);
+        Ok(Self { args, pods, found, server: cni::Server::default(), admin, _lock: lock })
+    }
+
+    /// Recovers, then serves for ever.
+    async fn serve(&self) -> anyhow::Result<()> {
+        if let Some(places) = &self.args.install_cni {
+            for path in install::plugins(places)? {
+                tracing::info!(path = %path.display(), "installed");
+            }
+        }
+        self.await_config(&self.pods.source).await;
+        let drifts = self.pods.dataplane.monitor().context("cannot watch the kernel")?;
+        let found = self.found.lock().map(|mut found| std::mem::take(&mut *found));
+        let recovered = self.pods.recover(found.unwrap_or_default()).await?;
+        tracing::info!(
+            adopted = recovered.adopted,
+            rewired = recovered.rewired,
+            cleared = recovered.cleared,
+            dead = recovered.dead,
+            "pods recovered"
+        );
+        self.pods.reconciler.begin();
+        let spool = self.args.spool_dir();
+        std::fs::create_dir_all(&spool)
+            .with_context(|| format!("cannot create {}", spool.display()))?;
+        let watcher = Watcher::new(&spool, &[])
+            .with_context(|| format!("cannot watch {}", spool.display()))?;
+        self.pods.empty_spool(&spool).await;
+        self.pods.reconciler.settle().await;
+        tokio::spawn(self.pods.clone().keep_repaired(drifts));
+        let socket = Socket::open(&self.args.socket).await?;
+        if let Some(places) = &self.args.install_cni
+            && let Some(path) = install::conflist(places, &self.args.socket, &spool)?
+        {
+            tracing::info!(path = %path.display(), "installed");
+        }
+        tracing::info!(socket = %self.args.socket.display(), "serving CNI calls");
+        tokio::join!(
+            self.server.serve(socket, self.pods.clone()),
+            self.follow_spool(watcher, &spool)
+        );
+        Ok(())
+    }
+
+    async fn await_config(&self, source: &Source) {
+        let mut changes = source.changes();
+        let mut told = String::new();
+        loop {
+            match &source.world().node {
+                NodeState::Known { .. } => return,
+                NodeState::Unknown { reason } if *reason != told => {
+                    tracing::warn!(reason, "waiting for a NodeConfig; no CNI calls are served yet");
+                    told.clone_from(reason);
+                }
+                NodeState::Unknown { .. } => {}
+            }
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn follow_spool(&self, mut watcher: Watcher, spool: &Path) {
+        // Once more: a file may have come between the first look and the socket.
+        loop {
+            watcher.take();
+            let patience =
+                if self.pods.empty_spool(spool).await { A_LONG_TIME } else { SPOOL_RETRY };
+            let _ = tokio::time::timeout(patience, watcher.wait()).await;
+        }
+    }
+
+    /// Lets calls under way end. The kernel and the disk stay as they are.
+    async fn farewell(self) {
+        if tokio::time::timeout(FAREWELL, self.server.quiet()).await.is_err() {
+            tracing::warn!(
+                "calls under way did not end in time; the next start finishes or undoes them"
+            );
+        }
+        drop(self.admin);
+    }
+}
+
+fn node_name(args: &Run) -> String {
+    args.node_name
+        .clone()
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
+}
+
+fn lock(state_dir: &Path) -> anyhow::Result<File> {
+    let shown = state_dir.display();
+    std::fs::create_dir_all(state_dir)
+        .with_context(|| format!("cannot create the state directory {shown}"))?;
+    // The directory itself is locked: no file to leave behind, nothing to write.
+    let file = File::open(state_dir)
+        .with_context(|| format!("cannot open the state directory {shown}"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            bail!(
+                "the state directory {shown} is in use by a running agent; stop it, or give this one another --state-dir"
+            )
+        }
+        Err(std::fs::TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("cannot lock the state directory {shown}"))
+        }
+    }
+}

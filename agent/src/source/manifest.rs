@@ -1,0 +1,208 @@
+//! Pod manifests as far as flock reads them: the shape of `v1/Pod` with all else ignored, and the
+//! rules that turn one into `PodFacts` (who owns it, is it Ready, is it going).
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{PodFacts, PodKey};
+use crate::annotations;
+use crate::ipam;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodManifest {
+    #[serde(default)]
+    kind: Option<String>,
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Option<Spec>,
+    #[serde(default)]
+    status: Option<Status>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    #[serde(default)]
+    namespace: Option<String>,
+    #[serde(default)]
+    uid: Option<String>,
+    #[serde(default)]
+    annotations: Option<BTreeMap<String, Option<String>>>,
+    #[serde(default)]
+    labels: Option<BTreeMap<String, Option<String>>>,
+    #[serde(default)]
+    owner_references: Option<Vec<Owner>>,
+    #[serde(default)]
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Owner {
+    #[serde(default)]
+    kind: String,
+    name: String,
+    #[serde(default)]
+    controller: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Spec {
+    #[serde(default)]
+    containers: Option<Vec<Container>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Container {
+    #[serde(default)]
+    image: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Status {
+    #[serde(default)]
+    phase: Option<String>,
+    #[serde(default)]
+    conditions: Option<Vec<Condition>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+/// Reads every pod of a manifest file; several documents are allowed, kinds other than Pod are an
+/// error (a NodeConfig in `pods/` is a mistake that should be heard of).
+pub fn parse(text: &str) -> Result<Vec<PodFacts>, String> {
+    let manifests: Vec<PodManifest> =
+        serde_saphyr::from_multiple(text).map_err(|error| first_line(&error.to_string()))?;
+    manifests.into_iter().map(facts).collect()
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().trim().to_owned()
+}
+
+fn facts(pod: PodManifest) -> Result<PodFacts, String> {
+    if let Some(kind) = pod.kind.as_deref().filter(|kind| *kind != "Pod") {
+        return Err(format!("kind is {kind:?}, expected \"Pod\""));
+    }
+    if pod.metadata.name.is_empty() {
+        return Err("metadata.name is empty".into());
+    }
+    let app = app_of(&pod.metadata);
+    let image = pod
+        .spec
+        .and_then(|spec| spec.containers)
+        .and_then(|containers| containers.into_iter().next())
+        .and_then(|container| container.image)
+        .unwrap_or_default();
+    let annotations: BTreeMap<String, String> = pod
+        .metadata
+        .annotations
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|(name, _)| name.starts_with(annotations::PREFIX))
+        .map(|(name, value)| (name, value.unwrap_or_default()))
+        .collect();
+    Ok(PodFacts {
+        ready: is_ready(pod.status.as_ref(), &annotations)?,
+        key: PodKey {
+            namespace: pod
+                .metadata
+                .namespace
+                .filter(|namespace| !namespace.is_empty())
+                .unwrap_or_else(|| "default".into()),
+            name: pod.metadata.name,
+        },
+        uid: pod.metadata.uid.unwrap_or_default(),
+        annotations,
+        app,
+        image,
+        terminating: pod.metadata.deletion_timestamp.is_some(),
+    })
+}
+
+/// The `app` of `ip-algo`; the rule is IPAM's.
+fn app_of(metadata: &Metadata) -> String {
+    let owners = metadata.owner_references.as_deref().unwrap_or_default();
+    let controller = owners.iter().find(|owner| owner.controller == Some(true));
+    let hash = metadata.labels.as_ref().and_then(|labels| labels.get("pod-template-hash"));
+    let controller = controller.map(|owner| (owner.kind.as_str(), owner.name.as_str()));
+    ipam::app_name(controller, hash.and_then(Option::as_deref), &metadata.name).to_owned()
+}
+
+/// Ready unless something says otherwise: a Ready condition that is not True, a phase that is
+/// over, or the annotation.
+fn is_ready(
+    status: Option<&Status>,
+    annotations: &BTreeMap<String, String>,
+) -> Result<bool, String> {
+    let name = format!("{}ready", annotations::PREFIX);
+    let annotated = match annotations.get(&name).map(String::as_str) {
+        None | Some("true") => true,
+        Some("false") => false,
+        Some(other) => return Err(format!("annotation {name}: {other:?} is not true or false")),
+    };
+    let Some(status) = status else { return Ok(annotated) };
+    let over = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+    let condition = status
+        .conditions
+        .as_deref()
+        .unwrap_or_default()
+        .iter()
+        .find(|condition| condition.kind == "Ready")
+        .is_none_or(|condition| condition.status == "True");
+    Ok(annotated && condition && !over)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(text: &str) -> PodFacts {
+        parse(text).unwrap().remove(0)
+    }
+
+    #[test]
+    fn a_bare_manifest_is_ready_in_the_default_namespace() {
+        let pod = one("metadata: {name: a}\n");
+        assert_eq!(pod.key.to_string(), "default/a");
+        assert!(pod.ready && !pod.terminating);
+        assert_eq!(pod.app, "a");
+    }
+
+    #[test]
+    fn readiness_table() {
+        let cases = [
+            ("metadata: {name: a}\nstatus: {conditions: [{type: Ready, status: 'True'}]}", true),
+            ("metadata: {name: a}\nstatus: {conditions: [{type: Ready, status: 'False'}]}", false),
+            ("metadata: {name: a}\nstatus: {conditions: [{type: Ready, status: Unknown}]}", false),
+            ("metadata: {name: a}\nstatus: {conditions: []}", true),
+            ("metadata: {name: a}\nstatus: {phase: Succeeded}", false),
+            ("metadata: {name: a, annotations: {flock.fritzlab.net/ready: 'false'}}", false),
+            ("metadata: {name: a, annotations: {flock.fritzlab.net/ready: 'true'}}", true),
+        ];
+        for (text, ready) in cases {
+            assert_eq!(one(text).ready, ready, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_app_is_the_controller_without_the_template_hash() {
+        let text = "metadata: {name: p, labels: {pod-template-hash: 7d9f}, ownerReferences: [{kind: Node, name: n}, {kind: ReplicaSet, name: web-7d9f, controller: true}]}";
+        assert_eq!(one(text).app, "web");
+    }
+
+    #[test]
+    fn what_is_not_a_pod_is_an_error_that_says_so() {
+        assert!(parse("kind: NodeConfig\nmetadata: {name: a}").unwrap_err().contains("NodeConfig"));
+        assert!(parse("metadata: {}").is_err());
+        assert!(parse("- - -").is_err());
+        assert_eq!(parse("metadata: {name: a}\n---\nmetadata: {name: b}\n").unwrap().len(), 2);
+    }
+}

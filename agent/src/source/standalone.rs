@@ -1,0 +1,69 @@
+//! The standalone source: a directory instead of an API server. One task owns the directory and
+//! its watcher; whatever wakes it, it looks at what changed and publishes one new picture.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::directory::{Directory, PODS};
+use super::{Source, World};
+use crate::notify::Watcher;
+
+/// Why the source cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StandaloneError {
+    /// The directory is not there, or is not one.
+    #[error("--standalone {0}: {1}; create the directory and put a nodeconfig.yaml into it")]
+    Directory(String, std::io::Error),
+    /// inotify is not to be had.
+    #[error("--standalone {0} cannot be watched: {1}; see fs.inotify.max_user_instances")]
+    Watch(String, rustix::io::Errno),
+}
+
+/// Starts the task. The first picture is complete when this returns.
+pub fn start(root: &Path) -> Result<Source, StandaloneError> {
+    let shown = root.display().to_string();
+    std::fs::read_dir(root).map_err(|e| StandaloneError::Directory(shown.clone(), e))?;
+    // Watched before it is read: a change in between is seen twice rather than never.
+    let watcher = Watcher::new(root, &[PODS]).map_err(|e| StandaloneError::Watch(shown, e))?;
+    let mut directory = Directory::read(root);
+    let (publish, world) = watch::channel(Arc::new(directory.world()));
+    let (refresh, requests) = mpsc::channel(64);
+    tokio::spawn(follow(directory, watcher, publish, requests));
+    Ok(Source { world, refresh })
+}
+
+async fn follow(
+    mut directory: Directory,
+    mut watcher: Watcher,
+    publish: watch::Sender<Arc<World>>,
+    mut requests: mpsc::Receiver<oneshot::Sender<()>>,
+) {
+    loop {
+        let asked = tokio::select! {
+            () = watcher.wait() => None,
+            request = requests.recv() => match request {
+                Some(reply) => Some(reply),
+                None => return,
+            },
+        };
+        // The kernel queues an event before the writer's own call returns, so taking what is
+        // queued now is as good as reading the whole directory now, and costs only the change.
+        let touched = watcher.take();
+        if touched.everything {
+            directory.look_at_everything();
+        } else {
+            for path in &touched.files {
+                directory.look_at(path);
+            }
+        }
+        if touched.everything || !touched.files.is_empty() {
+            publish.send_replace(Arc::new(directory.world()));
+        }
+        if let Some(reply) = asked {
+            // Nobody waits any more: nothing to tell.
+            let _ = reply.send(());
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The CNI plugin `flock`, as a runtime executes it. All of it is in `plugin`.
+
+mod plugin;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    plugin::run()
+}

@@ -1,0 +1,292 @@
+//! Carries a plan out: a pod's link comes to be, all of it or nothing.
+//!
+//! Decides the rounds (birth, inside the pod, on the node, readiness) and
+//! which refusals are none. What the steps are is the plan's; taking back
+//! what was done is undo's.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use rustix::io::Errno;
+
+use crate::admission;
+use crate::channel::{Channel, Request, decode};
+use crate::error::{Error, Refusal};
+use crate::fault;
+use crate::plan::{Ends, GATEWAY6, Inverse, LOOPBACK, Place, Plan, PodLink, Step};
+use crate::readiness;
+use crate::reply::Answer;
+use crate::request::{self, Mode};
+use crate::sysctl;
+use crate::undo;
+use crate::view::{LinkView, RouteView};
+use crate::worker::Worker;
+
+/// What the kernel gave to one end of a pod's link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkFacts {
+    /// The interface's name.
+    pub name: String,
+    /// Its index.
+    pub index: u32,
+    /// Its hardware address.
+    pub mac: [u8; 6],
+    /// Its MTU.
+    pub mtu: u32,
+}
+
+/// A pod's link that is up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wired {
+    /// The node's end.
+    pub host: LinkFacts,
+    /// The pod's end.
+    pub pod: LinkFacts,
+}
+
+impl From<LinkView> for LinkFacts {
+    fn from(view: LinkView) -> Self {
+        Self { name: view.name, index: view.index, mac: view.mac, mtu: view.mtu }
+    }
+}
+
+/// Wires a pod. On an error everything is as before.
+pub(crate) fn attach(worker: &mut Worker, link: &PodLink, mode: Mode) -> Result<Wired, Error> {
+    link.check()?;
+    let mut pod = worker.channel_inside(&link.netns)?;
+    fault::point("attach.before-create")?;
+    let mut journal = Vec::new();
+    let result = wire(worker, &mut pod, link, mode, &mut journal);
+    if result.is_err() {
+        undo::undo(worker, &mut pod, &link.host_ifname, journal);
+    }
+    result
+}
+
+fn wire(
+    worker: &mut Worker,
+    pod: &mut Channel,
+    link: &PodLink,
+    mode: Mode,
+    journal: &mut Vec<Inverse>,
+) -> Result<Wired, Error> {
+    let plan = Plan::of(link);
+    let (host, peer) = give_birth(worker, link, mode, journal)?;
+    let ends = Ends { host: host.index, pod: peer };
+    fault::point("attach.after-create")?;
+    inside_pod(worker, pod, link, &plan, ends, mode, journal)?;
+    fault::point("attach.after-pod")?;
+    on_host(worker, link, &plan.host, ends, mode)?;
+    if !link.anycast.is_empty() {
+        journal.push(Inverse::Revoke(link.anycast.clone()));
+        admission::admit(&link.host_ifname, &link.anycast)?;
+    }
+    let facts = await_readiness(worker.host()?, pod, link, ends)?;
+    fault::point("attach.after-host")?;
+    Ok(Wired { host: host.into(), pod: facts.into() })
+}
+
+/// The pair is born, its far end in the pod: our end, and the far index. In the same round the
+/// kernel is asked whether it already has a route for one of the addresses.
+fn give_birth(
+    worker: &mut Worker,
+    link: &PodLink,
+    mode: Mode,
+    journal: &mut Vec<Inverse>,
+) -> Result<(LinkView, u32), Error> {
+    let name = &link.host_ifname;
+    let create = request::create_veth(name, &link.ifname, link.netns.raw_fd(), link.mtu);
+    let mut requests = vec![create, request::link_by_name(name)];
+    let asked: Vec<IpAddr> = match mode {
+        Mode::Create => link.own_addresses().collect(),
+        Mode::Ensure => Vec::new(),
+    };
+    requests.extend(asked.iter().map(|address| request::lookup(*address, true)));
+    let mut answers = worker.host()?.batch(&requests)?.into_iter();
+    let (born, found) = (answers.next().unwrap_or_default(), answers.next().unwrap_or_default());
+    let view = first_link(&found);
+    match born.verdict {
+        Some(Err(refusal)) if refusal.is(Errno::EXIST) => {
+            // One errno for both ends; ours is taken if a link has its name.
+            return Err(match view {
+                Some(_) => Error::NameTaken { name: name.clone() },
+                None => Error::PodInterfaceTaken {
+                    ifname: link.ifname.clone(),
+                    netns: link.netns.path().to_path_buf(),
+                },
+            });
+        }
+        Some(Err(refusal)) => {
+            return Err(Error::Kernel { what: format!("create veth {name}"), refusal });
+        }
+        _ => journal.push(Inverse::DeleteLink),
+    }
+    let missing = || Error::Malformed {
+        what: format!("create veth {name}"),
+        detail: "no description of the new link".to_owned(),
+    };
+    let view = view.ok_or_else(missing)?;
+    let peer = view.peer.ok_or_else(missing)?;
+    match asked.into_iter().zip(answers).find(|(address, answer)| is_routed(*address, answer)) {
+        Some((address, _)) => Err(Error::AddressTaken { address }),
+        None => Ok((view, peer)),
+    }
+}
+
+/// Whether the table entry that decides about an address is that address's own: a pod of
+/// somebody else's, or the node itself.
+fn is_routed(address: IpAddr, answer: &Answer) -> bool {
+    let entry = answer.replies.iter().find_map(|reply| RouteView::of(&decode(reply).ok()?));
+    entry.is_some_and(|entry| entry.destination == IpNet::from(address))
+}
+
+/// The second round. Also learns whether loopback was up before, because
+/// only what we brought up is taken down again.
+fn inside_pod(
+    worker: &mut Worker,
+    pod: &mut Channel,
+    link: &PodLink,
+    plan: &Plan,
+    ends: Ends,
+    mode: Mode,
+    journal: &mut Vec<Inverse>,
+) -> Result<(), Error> {
+    let mut requests = vec![request::link_by_index(LOOPBACK)];
+    requests.extend(plan.pod.iter().map(|step| step.request(ends, mode)));
+    let mut answers = pod.batch(&requests)?.into_iter();
+    let loopback = answers.next().as_ref().and_then(first_link);
+    let loopback_was_up = loopback.is_some_and(|view| view.up);
+    let mut again = Vec::new();
+    let mut refused = None;
+    for (step, answer) in plan.pod.iter().zip(answers) {
+        match settle(step, answer.verdict, link, mode) {
+            Settled::Done if *step == Step::Up(Place::Loopback) && loopback_was_up => {}
+            Settled::Done => journal.extend(step.inverse()),
+            Settled::WasSo => {}
+            Settled::Ipv6Disabled => again.push(step.clone()),
+            Settled::Refused(error) => refused = refused.or(Some(error)),
+        }
+    }
+    if let Some(error) = refused {
+        return Err(error);
+    }
+    if !again.is_empty() {
+        let root = worker.proc_sys().to_path_buf();
+        worker.visit(&link.netns, || sysctl::enable_ipv6(&root, &["lo", &link.ifname]))?;
+        retry(pod, &again, link, ends, mode, journal)?;
+    }
+    Ok(())
+}
+
+/// The fourth round: nothing is asked for, but the first packet may come.
+fn await_readiness(
+    host: &mut Channel,
+    pod: &mut Channel,
+    link: &PodLink,
+    ends: Ends,
+) -> Result<LinkView, Error> {
+    readiness::carrier(host, ends.host)?;
+    let facts = readiness::carrier(pod, ends.pod)?;
+    readiness::solicitations(pod, ends.pod, link.own_addresses())?;
+    readiness::solicitations(host, ends.host, link.ip6.map(|_| GATEWAY6.into()).into_iter())?;
+    Ok(facts)
+}
+
+/// The third round.
+pub(crate) fn on_host(
+    worker: &mut Worker,
+    link: &PodLink,
+    steps: &[Step],
+    ends: Ends,
+    mode: Mode,
+) -> Result<(), Error> {
+    let again = carry_out(worker.host()?, steps, link, ends, mode)?;
+    if !again.is_empty() {
+        sysctl::enable_ipv6(worker.proc_sys(), &[&link.host_ifname])?;
+        // All of it dies with the link, so there is nothing to note.
+        retry(worker.host()?, &again, link, ends, mode, &mut Vec::new())?;
+    }
+    Ok(())
+}
+
+/// Sends steps in one go; those that found IPv6 disabled come back.
+pub(crate) fn carry_out(
+    channel: &mut Channel,
+    steps: &[Step],
+    link: &PodLink,
+    ends: Ends,
+    mode: Mode,
+) -> Result<Vec<Step>, Error> {
+    let requests: Vec<Request> = steps.iter().map(|step| step.request(ends, mode)).collect();
+    let answers = channel.batch(&requests)?;
+    let mut again = Vec::new();
+    for (step, answer) in steps.iter().zip(answers) {
+        match settle(step, answer.verdict, link, mode) {
+            Settled::Done | Settled::WasSo => {}
+            Settled::Ipv6Disabled => again.push(step.clone()),
+            Settled::Refused(error) => return Err(error),
+        }
+    }
+    Ok(again)
+}
+
+fn retry(
+    channel: &mut Channel,
+    steps: &[Step],
+    link: &PodLink,
+    ends: Ends,
+    mode: Mode,
+    journal: &mut Vec<Inverse>,
+) -> Result<(), Error> {
+    journal.extend(steps.iter().filter_map(Step::inverse));
+    let left = carry_out(channel, steps, link, ends, mode)?;
+    match left.first() {
+        None => Ok(()),
+        Some(step) => Err(Error::Kernel {
+            what: format!("{step}: IPv6 stays disabled"),
+            refusal: Refusal { code: Errno::ACCESS.raw_os_error(), text: None },
+        }),
+    }
+}
+
+/// What a verdict means for the step that it answers.
+enum Settled {
+    Done,
+    WasSo,
+    Ipv6Disabled,
+    Refused(Error),
+}
+
+fn settle(
+    step: &Step,
+    verdict: Option<Result<(), Refusal>>,
+    link: &PodLink,
+    mode: Mode,
+) -> Settled {
+    let Some(Err(refusal)) = verdict else { return Settled::Done };
+    let exists = refusal.is(Errno::EXIST);
+    match step {
+        // The pod is free to have it there already.
+        Step::Address(Place::Loopback, _) if exists => Settled::WasSo,
+        _ if exists && mode == Mode::Ensure => Settled::WasSo,
+        Step::Route { at: Place::Host, destination, .. } if exists => {
+            Settled::Refused(Error::AddressTaken { address: destination.addr() })
+        }
+        // A kernel without IPv6 generates no address either.
+        Step::NoAutomaticAddress(_) if link.ip6.is_none() => Settled::WasSo,
+        Step::Address(_, IpNet::V6(_)) | Step::Route { destination: IpNet::V6(_), .. }
+            if refusal.is(Errno::ACCESS) =>
+        {
+            Settled::Ipv6Disabled
+        }
+        _ => Settled::Refused(Error::Kernel {
+            what: format!("{}: {step}", link.host_ifname),
+            refusal,
+        }),
+    }
+}
+
+/// The link that an answer describes.
+pub(crate) fn first_link(answer: &Answer) -> Option<LinkView> {
+    answer.replies.iter().find_map(|reply| LinkView::of(&decode(reply).ok()?))
+}

@@ -1,0 +1,230 @@
+//! A netlink socket that sends many requests at once and waits for all.
+//!
+//! Decides batching (several messages in one sendmsg, an acknowledgement
+//! each), that a dump which was interrupted is repeated, and that silence
+//! ends in an error and not in a hung thread. What the messages mean is the
+//! callers'. A socket belongs to the namespace in which it was opened.
+
+use std::io;
+use std::time::Duration;
+
+use netlink_packet_core::{
+    Emitable, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkSerializable,
+    ParseableParametrized,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::protocols::{NETLINK_NETFILTER, NETLINK_ROUTE};
+use netlink_sys::{Socket, SocketAddr};
+
+use crate::error::Error;
+use crate::reply::{Answer, Collector, Reply};
+
+/// A dump's parts are at most 32 KiB, a single answer far less.
+const RECEIVE: usize = 64 * 1024;
+
+/// The kernel answers within the call; this is for an answer that was lost.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// How often an interrupted dump is repeated before that is an error.
+const DUMP_ATTEMPTS: u32 = 16;
+
+/// More would only risk the receive buffer: each acknowledgement waits in it.
+const BATCH: usize = 64;
+
+const MSG_TRUNC: i32 = 0x20;
+
+/// One message for the kernel, and the flags beside REQUEST.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) message: RouteNetlinkMessage,
+    pub(crate) flags: u16,
+}
+
+impl Request {
+    pub(crate) fn new(message: RouteNetlinkMessage, flags: u16) -> Self {
+        Self { message, flags }
+    }
+}
+
+/// A blocking netlink socket of one namespace.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    socket: Socket,
+    sequence: u32,
+    buffer: Vec<u8>,
+    broken: bool,
+}
+
+impl Channel {
+    /// An rtnetlink socket in the namespace of the calling thread.
+    pub(crate) fn route() -> Result<Self, Error> {
+        let channel = Self::open(NETLINK_ROUTE)?;
+        // Lets the kernel filter dumps; without it (before 4.20) we filter.
+        let _ = channel.socket.set_netlink_get_strict_chk(true);
+        Ok(channel)
+    }
+
+    /// A netfilter socket in the namespace of the calling thread.
+    pub(crate) fn netfilter() -> Result<Self, Error> {
+        Self::open(NETLINK_NETFILTER)
+    }
+
+    fn open(protocol: isize) -> Result<Self, Error> {
+        let failed = |what| move |source| Error::Socket { what, source };
+        let socket = Socket::new(protocol).map_err(failed("open"))?;
+        socket.connect(&SocketAddr::new(0, 0)).map_err(failed("connect"))?;
+        let timeout = rustix::net::sockopt::Timeout::Recv;
+        rustix::net::sockopt::set_socket_timeout(&socket, timeout, Some(SILENCE)).map_err(
+            |errno| Error::Socket { what: "set the receive timeout", source: errno.into() },
+        )?;
+        // Both only make refusals better worded.
+        let _ = socket.set_ext_ack(true);
+        let _ = socket.set_cap_ack(true);
+        Ok(Self { socket, sequence: 1, buffer: Vec::with_capacity(RECEIVE), broken: false })
+    }
+
+    /// Whether an exchange failed half way: answers may still be on their
+    /// way, so that a fresh socket is the simpler truth.
+    pub(crate) fn broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Sends the requests in as few calls as possible; one answer each.
+    pub(crate) fn batch(&mut self, requests: &[Request]) -> Result<Vec<Answer>, Error> {
+        let mut answers = Vec::with_capacity(requests.len());
+        for part in requests.chunks(BATCH) {
+            let first = self.reserve(part.len());
+            let mut bytes = Vec::with_capacity(part.len() * 128);
+            for (sequence, request) in (first..).zip(part) {
+                write(&mut bytes, request, request.flags | NLM_F_REQUEST | NLM_F_ACK, sequence);
+            }
+            answers.extend(self.exchange(&bytes, first, part.len())?);
+        }
+        Ok(answers)
+    }
+
+    /// Sends one request; its replies, or its refusal as an error.
+    pub(crate) fn ask(&mut self, what: &str, request: Request) -> Result<Vec<Reply>, Error> {
+        let answer = self.batch(&[request])?.into_iter().next().unwrap_or_default();
+        match answer.verdict {
+            Some(Err(refusal)) => Err(Error::Kernel { what: what.to_owned(), refusal }),
+            _ => Ok(answer.replies),
+        }
+    }
+
+    /// Lists a table, again from the start where it changed meanwhile.
+    pub(crate) fn dump(
+        &mut self,
+        what: &str,
+        request: &Request,
+    ) -> Result<Vec<RouteNetlinkMessage>, Error> {
+        let mut bytes = Vec::with_capacity(64);
+        let replies = self.consistent(what, |channel| {
+            let first = channel.reserve(1);
+            bytes.clear();
+            write(&mut bytes, request, request.flags | NLM_F_REQUEST | NLM_F_DUMP, first);
+            channel.exchange(&bytes, first, 1)
+        })?;
+        Ok(replies.iter().filter_map(decode_or_skip).collect())
+    }
+
+    /// Repeats a dump until no part of it was interrupted.
+    pub(crate) fn consistent(
+        &mut self,
+        what: &str,
+        mut dump: impl FnMut(&mut Self) -> Result<Vec<Answer>, Error>,
+    ) -> Result<Vec<Reply>, Error> {
+        for _ in 0..DUMP_ATTEMPTS {
+            let answer = dump(self)?.into_iter().next().unwrap_or_default();
+            if answer.interrupted {
+                continue;
+            }
+            return match answer.verdict {
+                Some(Err(refusal)) => Err(Error::Kernel { what: what.to_owned(), refusal }),
+                _ => Ok(answer.replies),
+            };
+        }
+        Err(Error::Interrupted { what: what.to_owned(), attempts: DUMP_ATTEMPTS })
+    }
+
+    /// The sequence number of the first of `count` requests.
+    pub(crate) fn reserve(&mut self, count: usize) -> u32 {
+        let first = self.sequence;
+        let step = u32::try_from(count).unwrap_or(u32::MAX);
+        // Started again well before it wraps, so that a batch never does.
+        self.sequence = match first.checked_add(step) {
+            Some(next) if next < u32::MAX / 2 => next,
+            _ => 1,
+        };
+        first
+    }
+
+    /// Sends bytes that hold `count` requests and collects their answers.
+    pub(crate) fn exchange(
+        &mut self,
+        bytes: &[u8],
+        first: u32,
+        count: usize,
+    ) -> Result<Vec<Answer>, Error> {
+        self.broken = true;
+        self.socket.send(bytes, 0).map_err(|source| Error::Socket { what: "send", source })?;
+        let mut collector = Collector::new(first, count);
+        while !collector.complete() {
+            let datagram = receive(&self.socket, &mut self.buffer)
+                .map_err(|source| Error::Socket { what: "receive", source })?;
+            collector
+                .feed(datagram)
+                .map_err(|detail| Error::Malformed { what: "a batch".to_owned(), detail })?;
+        }
+        self.broken = false;
+        Ok(collector.into_answers())
+    }
+}
+
+fn receive<'b>(socket: &Socket, buffer: &'b mut Vec<u8>) -> io::Result<&'b [u8]> {
+    loop {
+        buffer.clear();
+        match socket.recv(buffer, MSG_TRUNC) {
+            Ok(length) if length > buffer.len() => {
+                return Err(io::Error::other(format!("a message of {length} bytes")));
+            }
+            Ok(_) => return Ok(buffer),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the kernel did not answer"));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn write(bytes: &mut Vec<u8>, request: &Request, flags: u16, sequence: u32) {
+    let mut header = NetlinkHeader::default();
+    let length = header.buffer_len() + NetlinkSerializable::buffer_len(&request.message);
+    header.length = u32::try_from(length).unwrap_or(u32::MAX);
+    header.message_type = request.message.message_type();
+    header.flags = flags;
+    header.sequence_number = sequence;
+    let start = bytes.len();
+    bytes.resize(start + length.next_multiple_of(4), 0);
+    if let Some((head, body)) =
+        bytes.get_mut(start..).and_then(|space| space.split_at_mut_checked(header.buffer_len()))
+    {
+        header.emit(head);
+        request.message.serialize(body);
+    }
+}
+
+/// Reads one rtnetlink reply.
+pub(crate) fn decode(reply: &Reply) -> Result<RouteNetlinkMessage, Error> {
+    RouteNetlinkMessage::parse_with_param(&reply.payload, reply.kind).map_err(|error| {
+        Error::Malformed { what: format!("type {}", reply.kind), detail: error.to_string() }
+    })
+}
+
+/// One foreign link or route that cannot be read must not hide all others.
+fn decode_or_skip(reply: &Reply) -> Option<RouteNetlinkMessage> {
+    decode(reply)
+        .inspect_err(|error| tracing::warn!(%error, "skipped an unreadable netlink message"))
+        .ok()
+}

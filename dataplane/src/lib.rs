@@ -1,0 +1,159 @@
+//! Pods, routes and rules in the kernel, by netlink.
+//!
+//! Decides how a wish ("this pod is wired", "this anycast address goes to
+//! these pods") looks in the kernel, and nothing about which wishes there
+//! are: that is the agent's. A plan is pure data, carried out all or nothing,
+//! undone in reverse, and the same plan is what CHECK compares with.
+//!
+//! All netlink runs on a few OS threads of our own ([`worker`]), because a
+//! visit to a pod's namespace changes the thread. The channel to them holds
+//! 256 jobs; when it is full, callers wait. [`Dataplane::monitor`]'s channel
+//! holds 1024 events; when it is full, they become one [`Drift::Lost`].
+
+mod admission;
+mod apply;
+mod channel;
+mod difference;
+mod error;
+pub mod fault;
+mod monitor;
+mod names;
+mod netns;
+mod nftables;
+mod observe;
+mod plan;
+mod readiness;
+mod repair;
+pub mod reply;
+mod request;
+mod retire;
+mod routes;
+mod rules;
+mod sysctl;
+mod undo;
+mod verify;
+mod view;
+mod worker;
+
+use std::net::IpAddr;
+
+use tokio::sync::mpsc;
+
+pub use apply::{LinkFacts, Wired};
+pub use difference::Difference;
+pub use error::{Error, Refusal};
+pub use monitor::Drift;
+pub use names::{host_ifname, host_ifname_nth};
+pub use netns::{Netns, NetnsId};
+pub use plan::PodLink;
+pub use request::{DOOMED_GROUP, PROTOCOL};
+pub use retire::HostLink;
+pub use routes::{NextHop, NodeRoute, PodRoute, RouteKey, Uplink};
+pub use sysctl::NodeSettings;
+
+/// A handle on the node's kernel. Cheap to clone; the threads behind it end
+/// with the last clone. No call is undone by dropping its future: what was
+/// begun is finished, or taken back, on its thread.
+#[derive(Clone, Debug)]
+pub struct Dataplane {
+    pool: worker::Pool,
+}
+
+impl Dataplane {
+    /// Starts the threads in the namespace of the calling thread: the node's.
+    pub fn start() -> Result<Self, Error> {
+        Ok(Self { pool: worker::Pool::start()? })
+    }
+
+    /// Makes the node forward for pods, and drop what they send from
+    /// addresses that are not theirs. Idempotent.
+    pub async fn prepare_node(&self, node: &NodeSettings) -> Result<(), Error> {
+        let root = node.proc_sys.clone();
+        self.pool
+            .run(move |worker| {
+                worker.set_proc_sys(&root);
+                let advertised = routes::by_advertisement(worker.host()?)?;
+                sysctl::prepare(&root, &advertised)?;
+                rules::install()
+            })
+            .await
+    }
+
+    /// Whether the anti-spoofing rules are in place, as prepare_node leaves them.
+    pub async fn rules_present(&self) -> Result<bool, Error> {
+        self.pool.run(|_| rules::present()).await
+    }
+
+    /// Wires a pod. On an error the kernel is as before.
+    pub async fn attach(&self, link: PodLink) -> Result<Wired, Error> {
+        self.pool.run(move |worker| apply::attach(worker, &link, request::Mode::Create)).await
+    }
+
+    /// Compares the kernel with what should be; empty means as it should.
+    pub async fn verify(&self, link: PodLink) -> Result<Vec<Difference>, Error> {
+        self.pool.run(move |worker| verify::verify(worker, &link)).await
+    }
+
+    /// Makes it so again; returns what there was to repair.
+    pub async fn repair(&self, link: PodLink) -> Result<Vec<Difference>, Error> {
+        self.pool.run(move |worker| repair::repair(worker, &link)).await
+    }
+
+    /// Removes the pod's routes now and marks its link for [`Self::reap`].
+    /// A link that is gone already is success.
+    pub async fn retire(&self, host_ifname: &str, destinations: Vec<IpAddr>) -> Result<(), Error> {
+        let name = host_ifname.to_owned();
+        self.pool.run(move |worker| retire::retire(worker, &name, &destinations)).await
+    }
+
+    /// Deletes all retired links at once; returns when the kernel is done.
+    pub async fn reap(&self) -> Result<(), Error> {
+        self.pool.run(retire::reap).await
+    }
+
+    /// Every link of flock's on the node, retired ones included.
+    pub async fn links(&self) -> Result<Vec<HostLink>, Error> {
+        self.pool.run(retire::links).await
+    }
+
+    /// Every route straight into a pod.
+    pub async fn pod_routes(&self) -> Result<Vec<PodRoute>, Error> {
+        self.pool.run(routes::pod_routes).await
+    }
+
+    /// Creates a route, or replaces the one with the same key.
+    pub async fn set_route(&self, route: NodeRoute) -> Result<(), Error> {
+        self.pool.run(move |worker| routes::set_route(worker, route)).await
+    }
+
+    /// Removes a route of flock's; absent is success.
+    pub async fn remove_route(&self, key: RouteKey) -> Result<(), Error> {
+        self.pool.run(move |worker| routes::remove_route(worker, key)).await
+    }
+
+    /// Flock's summaries and anycast routes.
+    pub async fn our_routes(&self) -> Result<Vec<NodeRoute>, Error> {
+        self.pool.run(routes::our_routes).await
+    }
+
+    /// The interface by which the node reaches an address.
+    pub async fn uplink_towards(&self, address: IpAddr) -> Result<Option<Uplink>, Error> {
+        self.pool.run(move |worker| routes::uplink_towards(worker, address)).await
+    }
+
+    /// The interface of the default route.
+    pub async fn default_uplink(&self) -> Result<Option<Uplink>, Error> {
+        self.pool.run(routes::default_uplink).await
+    }
+
+    /// Tells what of flock's is removed, by whomever: the caller compares
+    /// with its wishes. Ends when the receiver is dropped.
+    pub fn monitor(&self) -> Result<mpsc::Receiver<Drift>, Error> {
+        monitor::start(self.pool.home())
+    }
+
+    /// The node's own namespace.
+    pub fn home(&self) -> &Netns {
+        self.pool.home()
+    }
+}

@@ -1,0 +1,64 @@
+//! Makes a pod's link as recorded again, with as little as that takes.
+//!
+//! Decides between mending what is on the link and a new link, which only a
+//! missing or wrong pair needs: it cuts the pod's connections for a moment,
+//! mending does not. What differs is verify's to say.
+
+use crate::admission;
+use crate::apply::{attach, carry_out, on_host};
+use crate::difference::Difference;
+use crate::error::Error;
+use crate::observe::find_link;
+use crate::plan::{Ends, Place, Plan, PodLink, Step};
+use crate::request::{self, Mode};
+use crate::verify::verify;
+use crate::worker::Worker;
+
+/// Repairs, and says what there was to repair.
+pub(crate) fn repair(worker: &mut Worker, link: &PodLink) -> Result<Vec<Difference>, Error> {
+    let before = verify(worker, link)?;
+    if before.is_empty() {
+        return Ok(before);
+    }
+    if before.iter().any(|one| matches!(one, Difference::HostLinkForeign { .. })) {
+        return Err(Error::NameTaken { name: link.host_ifname.clone() });
+    }
+    if before.iter().any(Difference::needs_new_link) {
+        replace(worker, link)?;
+    } else {
+        mend(worker, link)?;
+    }
+    let left = verify(worker, link)?;
+    if left.is_empty() {
+        Ok(before)
+    } else {
+        Err(Error::NotRepaired { ifname: link.host_ifname.clone(), left })
+    }
+}
+
+fn replace(worker: &mut Worker, link: &PodLink) -> Result<(), Error> {
+    let host = worker.host()?;
+    if let Some(remnant) = find_link(host, &link.host_ifname)? {
+        host.ask("delete the remnant of a pod's link", request::delete_link(remnant.index))?;
+    }
+    attach(worker, link, Mode::Ensure).map(drop)
+}
+
+/// Every step once more, in the way that takes "already so" for an answer.
+fn mend(worker: &mut Worker, link: &PodLink) -> Result<(), Error> {
+    let gone = || Error::NoSuchLink { name: link.host_ifname.clone() };
+    let host = find_link(worker.host()?, &link.host_ifname)?.ok_or_else(gone)?;
+    let ends = Ends { host: host.index, pod: host.peer.ok_or_else(gone)? };
+    let mut plan = Plan::of(link);
+    plan.pod.insert(0, Step::Mtu(Place::Pod, link.mtu));
+    plan.host.splice(0..0, [Step::NotDoomed, Step::Mtu(Place::Host, link.mtu)]);
+    let mut pod = worker.channel_inside(&link.netns)?;
+    let again = carry_out(&mut pod, &plan.pod, link, ends, Mode::Ensure)?;
+    if !again.is_empty() {
+        let root = worker.proc_sys().to_path_buf();
+        worker.visit(&link.netns, || crate::sysctl::enable_ipv6(&root, &["lo", &link.ifname]))?;
+        carry_out(&mut pod, &again, link, ends, Mode::Ensure)?;
+    }
+    on_host(worker, link, &plan.host, ends, Mode::Ensure)?;
+    admission::admit(&link.host_ifname, &link.anycast)
+}

@@ -1,0 +1,259 @@
+//! Routes of the node that are not one pod's own: anycast and summaries.
+//!
+//! Decides how each kind looks in the kernel, and touches none that does not
+//! carry flock's protocol number. Which should be there is the agent's.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use netlink_packet_route::AddressFamily;
+use netlink_packet_route::route::RouteType;
+use rustix::io::Errno;
+
+use crate::channel::{Channel, Request, decode};
+use crate::error::Error;
+use crate::fault;
+use crate::names;
+use crate::observe::{all_routes, find_link_at, no_way};
+use crate::request::{self, PROTOCOL};
+use crate::view::{LinkView, RouteView};
+use crate::worker::Worker;
+
+/// The metric of a summary's route: any route of the same length is better.
+const SUMMARY_METRIC: u32 = 1_000_000;
+
+const FAMILIES: [AddressFamily; 2] = [AddressFamily::Inet6, AddressFamily::Inet];
+
+/// One pod behind an anycast address.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NextHop {
+    /// The pod's own address of that family.
+    pub via: IpAddr,
+    /// The pod's host interface.
+    pub dev: String,
+}
+
+/// A route of the node's.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum NodeRoute {
+    /// A summary: packets for no pod end here with "unreachable" (both
+    /// families), so that the sender learns it and the ToR gets none back.
+    Blackhole {
+        /// The prefix.
+        prefix: IpNet,
+    },
+    /// An anycast address over the pods that serve it, sorted.
+    Anycast {
+        /// The address.
+        address: IpAddr,
+        /// One is a plain route, several are multipath, none removes it.
+        next_hops: Vec<NextHop>,
+    },
+}
+
+/// What names a route of the node's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RouteKey {
+    /// A summary's.
+    Blackhole(IpNet),
+    /// An anycast address's.
+    Anycast(IpAddr),
+}
+
+impl NodeRoute {
+    /// What names it.
+    pub fn key(&self) -> RouteKey {
+        match self {
+            Self::Blackhole { prefix } => RouteKey::Blackhole(prefix.trunc()),
+            Self::Anycast { address, .. } => RouteKey::Anycast(*address),
+        }
+    }
+}
+
+/// A route into a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodRoute {
+    /// Where to.
+    pub destination: IpNet,
+    /// The host interface that it leaves by.
+    pub ifname: String,
+    /// Whether it carries flock's protocol number.
+    pub ours: bool,
+}
+
+/// The interface by which the node reaches something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uplink {
+    /// Its name.
+    pub name: String,
+    /// Its index.
+    pub index: u32,
+    /// Its MTU.
+    pub mtu: u32,
+}
+
+impl From<LinkView> for Uplink {
+    fn from(view: LinkView) -> Self {
+        Self { name: view.name, index: view.index, mtu: view.mtu }
+    }
+}
+
+pub(crate) fn set_route(worker: &mut Worker, route: NodeRoute) -> Result<(), Error> {
+    fault::point("set-route.before")?;
+    let host = worker.host()?;
+    match route {
+        NodeRoute::Blackhole { prefix } => {
+            let prefix = prefix.trunc();
+            let what = format!("set unreachable route {prefix}");
+            host.ask(&what, request::set_unreachable(prefix, SUMMARY_METRIC))?;
+        }
+        NodeRoute::Anycast { address, next_hops } if next_hops.is_empty() => {
+            remove_route(worker, RouteKey::Anycast(address))?;
+        }
+        NodeRoute::Anycast { address, next_hops } => set_anycast(host, address, next_hops)?,
+    }
+    fault::point("set-route.after")?;
+    Ok(())
+}
+
+fn set_anycast(host: &mut Channel, address: IpAddr, mut hops: Vec<NextHop>) -> Result<(), Error> {
+    hops.sort();
+    hops.dedup();
+    let lookups: Vec<Request> = hops.iter().map(|hop| request::link_by_name(&hop.dev)).collect();
+    let answers = host.batch(&lookups)?;
+    let mut resolved = Vec::with_capacity(hops.len());
+    for (hop, answer) in hops.iter().zip(&answers) {
+        let link = crate::apply::first_link(answer)
+            .ok_or_else(|| Error::NoSuchLink { name: hop.dev.clone() })?;
+        resolved.push((hop.via, link.index));
+    }
+    let what = format!("set anycast route {address} over {} next hops", hops.len());
+    host.ask(&what, request::set_multipath(IpNet::from(address), &resolved))?;
+    Ok(())
+}
+
+pub(crate) fn remove_route(worker: &mut Worker, key: RouteKey) -> Result<(), Error> {
+    let (destination, request) = match key {
+        RouteKey::Blackhole(prefix) => {
+            let prefix = prefix.trunc();
+            let kind = RouteType::Unreachable;
+            (prefix, request::remove_route(prefix, kind, Some(SUMMARY_METRIC)))
+        }
+        RouteKey::Anycast(address) => {
+            let destination = IpNet::from(address);
+            (destination, request::remove_route(destination, RouteType::Unicast, None))
+        }
+    };
+    match worker.host()?.ask(&format!("remove route {destination}"), request) {
+        Ok(_) => Ok(()),
+        Err(Error::Kernel { refusal, .. }) if refusal.is(Errno::SRCH) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Flock's routes that are summaries or anycast.
+pub(crate) fn our_routes(worker: &mut Worker) -> Result<Vec<NodeRoute>, Error> {
+    let host = worker.host()?;
+    let mut routes = Vec::new();
+    for family in FAMILIES {
+        routes.extend(all_routes(host, family, Some(PROTOCOL))?);
+    }
+    let names = link_names(host)?;
+    Ok(routes.iter().filter_map(|route| node_route(route, &names)).collect())
+}
+
+fn node_route(route: &RouteView, names: &HashMap<u32, String>) -> Option<NodeRoute> {
+    if matches!(route.kind, RouteType::Unreachable | RouteType::BlackHole) {
+        return Some(NodeRoute::Blackhole { prefix: route.destination });
+    }
+    let mut next_hops = Vec::with_capacity(route.hops.len());
+    for hop in &route.hops {
+        // Without a gateway it is a pod's own route.
+        let dev = names.get(&hop.index).cloned().unwrap_or_default();
+        next_hops.push(NextHop { via: hop.via?, dev });
+    }
+    next_hops.sort();
+    (!next_hops.is_empty())
+        .then(|| NodeRoute::Anycast { address: route.destination.addr(), next_hops })
+}
+
+/// Every unicast route straight into a pod, whoever made it.
+pub(crate) fn pod_routes(worker: &mut Worker) -> Result<Vec<PodRoute>, Error> {
+    let host = worker.host()?;
+    let names = link_names(host)?;
+    let mut routes = Vec::new();
+    for family in FAMILIES {
+        routes.extend(all_routes(host, family, None)?);
+    }
+    Ok(routes.iter().filter_map(|route| pod_route(route, &names)).collect())
+}
+
+fn pod_route(route: &RouteView, names: &HashMap<u32, String>) -> Option<PodRoute> {
+    let [hop] = route.hops.as_slice() else { return None };
+    let name = names.get(&hop.index).filter(|name| names::is_host_ifname(name))?;
+    let narrow = match route.destination.addr() {
+        IpAddr::V6(address) => address.is_unicast_link_local() || address.is_multicast(),
+        IpAddr::V4(address) => address.is_link_local() || address.is_multicast(),
+    };
+    let ours = route.protocol == PROTOCOL;
+    (hop.via.is_none() && !narrow).then(|| PodRoute {
+        destination: route.destination,
+        ifname: name.clone(),
+        ours,
+    })
+}
+
+fn link_names(channel: &mut Channel) -> Result<HashMap<u32, String>, Error> {
+    let messages = channel.dump("list interfaces", &request::all_links())?;
+    let views = messages.iter().filter_map(LinkView::of);
+    Ok(views.map(|view| (view.index, view.name)).collect())
+}
+
+pub(crate) fn uplink_towards(worker: &mut Worker, to: IpAddr) -> Result<Option<Uplink>, Error> {
+    let host = worker.host()?;
+    let replies = match host.ask(&format!("look up route to {to}"), request::lookup(to, false)) {
+        Ok(replies) => replies,
+        Err(Error::Kernel { refusal, .. }) if no_way(&refusal) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let route = replies.iter().find_map(|reply| RouteView::of(&decode(reply).ok()?));
+    match route.and_then(|route| route.hops.first().map(|hop| hop.index)) {
+        Some(index) => Ok(find_link_at(host, index)?.map(Uplink::from)),
+        None => Ok(None),
+    }
+}
+
+/// The interface of the best default route, IPv6's before IPv4's.
+pub(crate) fn default_uplink(worker: &mut Worker) -> Result<Option<Uplink>, Error> {
+    let host = worker.host()?;
+    for family in FAMILIES {
+        let best = default_routes(host, family)?.into_iter().min_by_key(|route| route.metric);
+        if let Some(hop) = best.as_ref().and_then(|route| route.hops.first()) {
+            return Ok(find_link_at(host, hop.index)?.map(Uplink::from));
+        }
+    }
+    Ok(None)
+}
+
+fn default_routes(host: &mut Channel, family: AddressFamily) -> Result<Vec<RouteView>, Error> {
+    let mut routes = all_routes(host, family, None)?;
+    routes.retain(|route| route.destination.prefix_len() == 0 && route.kind == RouteType::Unicast);
+    Ok(routes)
+}
+
+/// The interfaces whose IPv6 default route a router advertised.
+pub(crate) fn by_advertisement(host: &mut Channel) -> Result<Vec<String>, Error> {
+    let mut names = Vec::new();
+    for route in default_routes(host, AddressFamily::Inet6)? {
+        if route.protocol != u8::from(netlink_packet_route::route::RouteProtocol::Ra) {
+            continue;
+        }
+        for hop in &route.hops {
+            names.extend(find_link_at(host, hop.index)?.map(|link| link.name));
+        }
+    }
+    names.sort();
+    names.dedup();
+    Ok(names)
+}

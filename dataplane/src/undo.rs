@@ -1,0 +1,58 @@
+//! Takes back what an attach did, in reverse.
+//!
+//! Decides that nothing stops it: an error is told and the rest still goes.
+
+use ipnet::{IpNet, Ipv4Net};
+use rustix::io::Errno;
+
+use crate::admission;
+use crate::channel::{Channel, Request};
+use crate::error::Error;
+use crate::plan::{Inverse, LOOPBACK};
+use crate::request;
+use crate::worker::Worker;
+
+/// Undoes the journal, the last entry first.
+pub(crate) fn undo(
+    worker: &mut Worker,
+    pod: &mut Channel,
+    host_ifname: &str,
+    journal: Vec<Inverse>,
+) {
+    for inverse in journal.into_iter().rev() {
+        let result = match &inverse {
+            Inverse::DeleteLink => {
+                worker.host().and_then(|host| run(host, &[request::delete_link_named(host_ifname)]))
+            }
+            Inverse::Revoke(addresses) => admission::revoke(host_ifname, addresses),
+            Inverse::LoopbackDown => run(pod, &loopback_as_born()),
+            Inverse::RemoveFromLoopback(address) => {
+                run(pod, &[request::remove_address(LOOPBACK, *address)])
+            }
+        };
+        if let Err(error) = result {
+            tracing::error!(%error, interface = host_ifname, ?inverse, "could not undo a step");
+        }
+    }
+}
+
+/// Up gave it 127.0.0.1/8, which down would leave; ::1 goes by itself.
+fn loopback_as_born() -> Vec<Request> {
+    let own = Ipv4Net::new(std::net::Ipv4Addr::LOCALHOST, 8).map(IpNet::V4);
+    let mut requests: Vec<Request> =
+        own.iter().map(|own| request::remove_address(LOOPBACK, *own)).collect();
+    requests.push(request::set_up(LOOPBACK, false));
+    requests
+}
+
+fn run(channel: &mut Channel, requests: &[Request]) -> Result<(), Error> {
+    for answer in channel.batch(requests)? {
+        if let Some(Err(refusal)) = answer.verdict {
+            let gone = [Errno::NODEV, Errno::ADDRNOTAVAIL, Errno::SRCH];
+            if !gone.into_iter().any(|errno| refusal.is(errno)) {
+                return Err(Error::Kernel { what: "undo".to_owned(), refusal });
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! The threads that talk to the kernel.
+//!
+//! Decides where netlink runs: on a few OS threads of our own, because a
+//! visit to a pod's namespace changes the thread, which an async runtime's
+//! thread must never suffer. A thread that cannot come home ends and is
+//! replaced. The queue is bounded: a full one makes the callers wait.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::channel::Channel;
+use crate::error::Error;
+use crate::netns::Netns;
+
+/// RTNL serialises the writers anyway; the others are there so that readers
+/// and a long deletion do not wait for each other.
+const THREADS: usize = 4;
+
+/// Jobs waiting for a thread; when full, the async side waits.
+const QUEUE: usize = 256;
+
+type Job = Box<dyn FnOnce(&mut Worker) + Send>;
+
+/// What all threads share.
+#[derive(Debug)]
+struct Shared {
+    home: Netns,
+    proc_sys: OnceLock<PathBuf>,
+    jobs: Mutex<mpsc::Receiver<Job>>,
+}
+
+/// A thread's own things.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    host: Channel,
+    stranded: bool,
+}
+
+impl Worker {
+    fn new(shared: Arc<Shared>) -> Result<Self, Error> {
+        let home = &shared.home;
+        home.enter().map_err(|errno| Error::NamespaceOpen {
+            path: home.path().to_path_buf(),
+            source: errno.into(),
+        })?;
+        Ok(Self { host: Channel::route()?, shared, stranded: false })
+    }
+
+    /// The node's own socket, a fresh one where the last exchange failed.
+    pub(crate) fn host(&mut self) -> Result<&mut Channel, Error> {
+        if self.host.broken() {
+            self.host = Channel::route()?;
+        }
+        Ok(&mut self.host)
+    }
+
+    /// The node's namespace.
+    pub(crate) fn home(&self) -> &Netns {
+        &self.shared.home
+    }
+
+    pub(crate) fn proc_sys(&self) -> &Path {
+        self.shared.proc_sys.get().map_or(Path::new("/proc/sys"), PathBuf::as_path)
+    }
+
+    pub(crate) fn set_proc_sys(&self, path: &Path) {
+        // The first one counts; it does not change while the agent runs.
+        let _ = self.shared.proc_sys.set(path.to_path_buf());
+    }
+
+    /// A socket inside a pod's namespace; the thread is home again after.
+    pub(crate) fn channel_inside(&mut self, netns: &Netns) -> Result<Channel, Error> {
+        self.visit(netns, Channel::route)
+    }
+
+    pub(crate) fn visit<T>(
+        &mut self,
+        netns: &Netns,
+        visit: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if netns.id() == self.home().id() {
+            return Err(Error::OwnNamespace { path: netns.path().to_path_buf() });
+        }
+        let home = self.shared.home.clone();
+        netns.visit(&home, visit).inspect_err(|error| {
+            self.stranded |= matches!(error, Error::Stranded { .. });
+        })
+    }
+}
+
+/// The callers' end: jobs go in, threads end when the last of it is dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct Pool {
+    queue: mpsc::Sender<Job>,
+    home: Netns,
+}
+
+impl Pool {
+    /// Starts the threads in the namespace of the calling thread.
+    pub(crate) fn start() -> Result<Self, Error> {
+        let home = Netns::of_this_thread()?;
+        let (queue, jobs) = mpsc::channel(QUEUE);
+        let shared = Arc::new(Shared {
+            home: home.clone(),
+            proc_sys: OnceLock::new(),
+            jobs: Mutex::new(jobs),
+        });
+        for _ in 0..THREADS {
+            spawn(Worker::new(Arc::clone(&shared))?)?;
+        }
+        Ok(Self { queue, home })
+    }
+
+    pub(crate) fn home(&self) -> &Netns {
+        &self.home
+    }
+
+    /// Runs a job on one of the threads. A caller that gives up waiting does
+    /// not stop it: what was begun in the kernel is finished or undone.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Worker) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let (answer, result) = oneshot::channel();
+        let job: Job = Box::new(move |worker| {
+            let _ = answer.send(job(worker));
+        });
+        self.queue.send(job).await.map_err(|_| Error::Stopped)?;
+        result.await.map_err(|_| Error::Stopped)?
+    }
+}
+
+fn spawn(worker: Worker) -> Result<(), Error> {
+    std::thread::Builder::new()
+        .name("flock-netlink".to_owned())
+        .spawn(move || serve(worker))
+        .map(drop)
+        .map_err(|source| Error::Socket { what: "start a thread", source })
+}
+
+fn serve(mut worker: Worker) {
+    // A replacement is started by a thread that is lost, and so inherits the
+    // wrong namespace; from the pool it is where it should be already.
+    if let Err(errno) = worker.home().enter() {
+        tracing::error!(%errno, "a netlink thread cannot enter the node's namespace");
+        return;
+    }
+    loop {
+        let next = {
+            let mut jobs = worker.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+            jobs.blocking_recv()
+        };
+        let Some(job) = next else { return };
+        job(&mut worker);
+        if worker.stranded {
+            replace(worker);
+            return;
+        }
+    }
+}
+
+fn replace(lost: Worker) {
+    tracing::error!("a netlink thread is stranded in a pod's namespace, replacing it");
+    let shared = Arc::clone(&lost.shared);
+    let spawned =
+        std::thread::Builder::new().name("flock-netlink".to_owned()).spawn(
+            move || match Worker::new(shared) {
+                Ok(worker) => serve(worker),
+                Err(error) => tracing::error!(%error, "no replacement for a netlink thread"),
+            },
+        );
+    if let Err(error) = spawned {
+        tracing::error!(%error, "no replacement for a netlink thread");
+    }
+}

@@ -1,0 +1,48 @@
+//! The rack: nodes, pods and what lies beyond the uplink, all of it in network
+//! namespaces of one machine, with the real binaries inside.
+//!
+//! The rack decides nothing about flock. It starts the real `flock-agent` and
+//! executes the real `flock` as a container runtime would, asks the kernel
+//! (through `ip -j`) what became of it, and takes everything down again. Tests,
+//! the demo and the benchmark are written on top.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`binaries`] | where the programs are, and what to say when one is missing |
+//! | [`wait`], [`signals`] | awaiting a condition, and giving up when the user interrupts |
+//! | [`netns`], [`link`] | namespaces, and the cables between them |
+//! | [`facts`] | what the kernel says: links, addresses, routes, leftovers |
+//! | [`probe`] | ping, and TCP from one namespace to another |
+//! | [`process`] | a daemon with a log, stopped by its process id |
+//! | [`node`], [`manifests`] | a node with its agent, and the files that steer it |
+//! | [`pod`], [`plugin`] | a pod's namespace, and one CNI call as a runtime makes it |
+//! | [`network`], [`chain`] | network configurations, and conflists run as libcni runs them |
+//! | [`raw`] | the CNI socket spoken directly, also badly |
+//! | [`recorder`] | what a runtime really passed to the plugin |
+//! | [`podman`], [`containerd`], [`cri`], [`pause`] | real runtimes |
+//!
+//! Every function returns a `Result`, so that a program that stops halfway
+//! still runs its destructors, and those clean up.
+
+pub mod binaries;
+pub mod chain;
+pub mod containerd;
+pub mod cri;
+pub mod facts;
+pub mod link;
+pub mod manifests;
+pub mod names;
+pub mod netns;
+pub mod network;
+pub mod node;
+pub mod pause;
+pub mod plugin;
+pub mod pod;
+pub mod podman;
+pub mod probe;
+pub mod process;
+pub mod raw;
+pub mod recorder;
+pub mod signals;
+mod sweep;
+pub mod wait;
