@@ -26,8 +26,6 @@ use crate::source::{NodeState, Source, standalone};
 use crate::store::{Allocation, Store};
 use crate::{install, log};
 
-/// Two workers: the agent waits for the kernel and the disk, it does not compute.
-const WORKERS: usize = 2;
 /// How long calls under way may take to end on shutdown.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// When a spooled DEL that failed is tried again.
@@ -38,8 +36,9 @@ const A_LONG_TIME: Duration = Duration::from_secs(3600);
 /// Runs until a signal; the error is for people.
 pub fn main(args: Run) -> anyhow::Result<()> {
     log::start(args.log_format);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(WORKERS)
+    // One thread: the agent waits for the kernel and the disk, which have threads of their own,
+    // and a task that is woken on another core costs more than what it then does.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the async runtime")?;

@@ -81,7 +81,7 @@ async fn run(names: &[String]) -> Result<(), Failure> {
     let mut retire = Vec::new();
     for link in &links {
         let start = Instant::now();
-        dataplane.retire(&link.host_ifname, link.own_addresses().collect()).await?;
+        dataplane.retire(&link.host_ifname, link.own_addresses().collect(), vec![]).await?;
         retire.push(start.elapsed());
     }
     let start = Instant::now();

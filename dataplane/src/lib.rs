@@ -74,7 +74,9 @@ impl Dataplane {
                 worker.set_proc_sys(&root);
                 let advertised = routes::by_advertisement(worker.host()?)?;
                 sysctl::prepare(&root, &advertised)?;
-                rules::install()
+                rules::install()?;
+                let kept = retire::links(worker)?.into_iter().map(|link| link.name).collect();
+                admission::prune(&kept)
             })
             .await
     }
@@ -99,11 +101,18 @@ impl Dataplane {
         self.pool.run(move |worker| repair::repair(worker, &link)).await
     }
 
-    /// Removes the pod's routes now and marks its link for [`Self::reap`].
-    /// A link that is gone already is success.
-    pub async fn retire(&self, host_ifname: &str, destinations: Vec<IpAddr>) -> Result<(), Error> {
+    /// Removes the routes to the pod's own addresses now, no longer lets its
+    /// anycast sources through, and marks its link for [`Self::reap`]. A link
+    /// that is gone already is success. Anycast routes are the caller's: one
+    /// of several next hops cannot be taken out of them from here.
+    pub async fn retire(
+        &self,
+        host_ifname: &str,
+        own: Vec<IpAddr>,
+        anycast: Vec<IpAddr>,
+    ) -> Result<(), Error> {
         let name = host_ifname.to_owned();
-        self.pool.run(move |worker| retire::retire(worker, &name, &destinations)).await
+        self.pool.run(move |worker| retire::retire(worker, &name, &own, &anycast)).await
     }
 
     /// Deletes all retired links at once; returns when the kernel is done.

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_REPLACE, ParseableParametrized};
@@ -36,6 +37,17 @@ const RECEIVE: usize = 64 * 1024;
 /// LINK, IPV4_IFADDR, IPV4_ROUTE, IPV6_IFADDR and IPV6_ROUTE (rtnetlink.h).
 const ROUTE_GROUPS: u32 = (1 << 0) | (1 << 4) | (1 << 6) | (1 << 8) | (1 << 10);
 const NFNLGRP_NFTABLES: u32 = 7;
+
+const RTM_NEWLINK: u16 = 16;
+const RTM_NEWADDR: u16 = 20;
+const RTM_NEWROUTE: u16 = 24;
+const IFINFOMSG: usize = 16;
+const IFLA_IFNAME: u16 = 3;
+const IFF_UP: u32 = 1;
+
+/// How long events gather before they are looked at: an ADD makes some thirty, and one wake-up
+/// for all of them is enough. Repairs can wait that long.
+const GATHER: Duration = Duration::from_millis(2);
 
 /// Something of flock's that is no longer there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +129,37 @@ fn open(home: &Netns, runtime: &Handle) -> Result<(TokioSocket, TokioSocket, Lin
     Ok((route, netfilter, links.collect()))
 }
 
+/// As much of a link's message as the watch needs, without reading the rest.
+struct LinkGlance<'a> {
+    index: u32,
+    up: bool,
+    name: &'a str,
+}
+
+impl<'a> LinkGlance<'a> {
+    fn of(payload: &'a [u8]) -> Option<Self> {
+        let (header, attributes) = payload.split_at_checked(IFINFOMSG)?;
+        let number = |at: usize| Some(u32::from_ne_bytes(*header.get(at..)?.first_chunk::<4>()?));
+        let (index, flags) = (number(4)?, number(8)?);
+        // Walked by hand: the iterator of netlink-packet-core lends for its own life only.
+        let mut rest = attributes;
+        loop {
+            let (length, after) = rest.split_first_chunk::<2>()?;
+            let (kind, _) = after.split_first_chunk::<2>()?;
+            let length = usize::from(u16::from_ne_bytes(*length));
+            if u16::from_ne_bytes(*kind) == IFLA_IFNAME {
+                let name = std::str::from_utf8(rest.get(4..length)?).ok()?;
+                return Some(Self {
+                    index,
+                    up: flags & IFF_UP != 0,
+                    name: name.trim_end_matches('\0'),
+                });
+            }
+            rest = rest.get(length.max(4).next_multiple_of(4)..)?;
+        }
+    }
+}
+
 /// The watch's own state.
 struct Watch {
     sender: mpsc::Sender<Drift>,
@@ -139,6 +182,10 @@ impl Watch {
                 }
                 result = receive(&route, &mut buffer) => {
                     self.take(result, &buffer, Self::route_event);
+                    while let Some(result) = receive_now(&route, &mut buffer) {
+                        self.take(result, &buffer, Self::route_event);
+                    }
+                    tokio::time::sleep(GATHER).await;
                 }
                 result = receive(&netfilter, &mut rules_buffer) => {
                     self.take(result, &rules_buffer, Self::netfilter_event);
@@ -176,12 +223,23 @@ impl Watch {
     }
 
     fn route_event(&mut self, header: Header, payload: &[u8]) {
+        match header.kind {
+            // By far the most events are these, and of links only name and flags matter.
+            RTM_NEWLINK => {
+                if let Some(link) = LinkGlance::of(payload) {
+                    self.link_changed(link);
+                }
+                return;
+            }
+            RTM_NEWADDR => return,
+            RTM_NEWROUTE if header.flags & NLM_F_REPLACE == 0 => return,
+            _ => {}
+        }
         let Ok(message) = RouteNetlinkMessage::parse_with_param(payload, header.kind) else {
             // Of a kind unknown to us, and so not about anything of ours.
             return;
         };
         match message {
-            RouteNetlinkMessage::NewLink(link) => self.link_changed(LinkView::read(&link)),
             RouteNetlinkMessage::DelLink(link) => {
                 // A bridge or the like also says DELLINK when a port leaves.
                 let index = link.header.index;
@@ -202,7 +260,7 @@ impl Watch {
                     self.tell(Drift::RouteGone { destination: view.destination });
                 }
             }
-            RouteNetlinkMessage::NewRoute(route) if header.flags & NLM_F_REPLACE != 0 => {
+            RouteNetlinkMessage::NewRoute(route) => {
                 let Some(view) = RouteView::read(&route) else { return };
                 let host_route = view.destination.prefix_len() == view.destination.max_prefix_len();
                 if host_route && view.protocol != PROTOCOL {
@@ -213,17 +271,17 @@ impl Watch {
         }
     }
 
-    fn link_changed(&mut self, view: LinkView) {
-        let before = self.links.remove(&view.index);
-        if names::is_host_ifname(&view.name) {
-            let state = LinkState { name: view.name.clone(), up: view.up };
-            self.links.insert(view.index, state);
+    fn link_changed(&mut self, link: LinkGlance<'_>) {
+        let before = self.links.remove(&link.index);
+        if names::is_host_ifname(link.name) {
+            let state = LinkState { name: link.name.to_owned(), up: link.up };
+            self.links.insert(link.index, state);
         }
         match before {
-            Some(before) if before.name != view.name => {
+            Some(before) if before.name != link.name => {
                 self.tell(Drift::LinkGone { name: before.name });
             }
-            Some(before) if before.up && !view.up => {
+            Some(before) if before.up && !link.up => {
                 self.tell(Drift::LinkDown { name: before.name });
             }
             _ => {}
@@ -259,4 +317,14 @@ async fn receive(socket: &TokioSocket, buffer: &mut Vec<u8>) -> io::Result<()> {
         socket.poll_recv(context, buffer)
     })
     .await
+}
+
+/// What is there already, without waiting; `None` when nothing is.
+fn receive_now(socket: &TokioSocket, buffer: &mut Vec<u8>) -> Option<io::Result<()>> {
+    buffer.clear();
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match socket.poll_recv(&mut context, buffer) {
+        std::task::Poll::Ready(result) => Some(result),
+        std::task::Poll::Pending => None,
+    }
 }

@@ -168,10 +168,15 @@ pub(crate) fn add_address(index: u32, address: IpNet, mode: Mode) -> Request {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),
     };
+    let mut flags = AddressFlags::Nodad;
     if narrow {
         message.header.scope = AddressScope::Link;
+        // The gateway's subnet is the same on every link: a thousand routes to one prefix are one
+        // list that the kernel walks for each pod, and nobody needs them, because the other end
+        // has no address in it.
+        flags |= AddressFlags::Noprefixroute;
     }
-    message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
+    message.attributes.push(AddressAttribute::Flags(flags));
     Request::new(RouteNetlinkMessage::NewAddress(message), mode.flags())
 }
 

@@ -56,16 +56,18 @@ impl From<LinkView> for HostLink {
 pub(crate) fn retire(
     worker: &mut Worker,
     host_ifname: &str,
-    destinations: &[IpAddr],
+    own: &[IpAddr],
+    anycast: &[IpAddr],
 ) -> Result<(), Error> {
     if !names::is_host_ifname(host_ifname) {
         let what = format!("retire {host_ifname}: not an interface of flock's");
         return Err(Error::BadRequest { what });
     }
     fault::point("retire.before")?;
+    admission::revoke(host_ifname, anycast)?;
     let host = worker.host()?;
     let Some(link) = find_link(host, host_ifname)? else { return Ok(()) };
-    let mut requests: Vec<Request> = destinations
+    let mut requests: Vec<Request> = own
         .iter()
         .map(|address| request::remove_link_route(link.index, IpNet::from(*address)))
         .collect();
@@ -91,8 +93,6 @@ pub(crate) fn reap(worker: &mut Worker) -> Result<(), Error> {
         Err(Error::Kernel { refusal, .. }) if refusal.is(Errno::NODEV) => {}
         Err(error) => return Err(error),
     }
-    let kept = links(worker)?.into_iter().map(|link| link.name).collect();
-    admission::prune(&kept)?;
     fault::point("reap.after")?;
     Ok(())
 }

@@ -14,9 +14,9 @@ use crate::channel::Channel;
 use crate::error::Error;
 use crate::netns::Netns;
 
-/// RTNL serialises the writers anyway; the others are there so that readers
-/// and a long deletion do not wait for each other.
-const THREADS: usize = 4;
+/// RTNL serialises the writers anyway, and those that wait for it spin: two,
+/// so that a reader and a long deletion do not wait for each other.
+const THREADS: usize = 2;
 
 /// Jobs waiting for a thread; when full, the async side waits.
 const QUEUE: usize = 256;

@@ -21,7 +21,10 @@ fn routes_go_at_once_and_the_link_with_the_next_reap() {
         dataplane.attach(link.clone()).await.unwrap();
         dataplane.attach(dual(&other, 3)).await.unwrap();
         for _ in 0..2 {
-            dataplane.retire(&link.host_ifname, link.own_addresses().collect()).await.unwrap();
+            dataplane
+                .retire(&link.host_ifname, link.own_addresses().collect(), vec![])
+                .await
+                .unwrap();
         }
         assert!(!node.ip("route").contains("10.244.1.2") && !node.ip("-6 route").contains("a::2"));
         let links = dataplane.links().await.unwrap();
@@ -35,7 +38,7 @@ fn routes_go_at_once_and_the_link_with_the_next_reap() {
         assert_eq!(dataplane.links().await.unwrap().len(), 1);
         assert!(!pod.ip("link").contains("eth0"));
         assert!(node.reaches(ip6(3)) && node.reaches(ip4(3)));
-        dataplane.retire(&link.host_ifname, vec![]).await.unwrap();
+        dataplane.retire(&link.host_ifname, vec![], vec![]).await.unwrap();
         // The address is free again.
         dataplane.attach(dual(&pod, 2)).await.unwrap();
         assert!(node.reaches(ip6(2)));
@@ -52,11 +55,11 @@ fn others_routes_and_links_are_left_alone() {
         dataplane.attach(dual(&other, 3)).await.unwrap();
         node.ip(&format!("route add 198.51.100.5/32 dev {} proto static", link.host_ifname));
         let foreign = vec![address("198.51.100.5"), ip4(3).into(), ip6(3).into()];
-        dataplane.retire(&link.host_ifname, foreign).await.unwrap();
+        dataplane.retire(&link.host_ifname, foreign, vec![]).await.unwrap();
         assert!(node.ip("route").contains("198.51.100.5"), "a route of another protocol");
         assert!(node.ip("route").contains("10.244.1.3"), "a route of another pod");
         assert!(node.ip("-6 route").contains("2001:db8:a::3"));
-        let error = dataplane.retire("lo", vec![]).await.unwrap_err();
+        let error = dataplane.retire("lo", vec![], vec![]).await.unwrap_err();
         assert!(matches!(error, Error::BadRequest { .. }), "{error}");
     });
 }
@@ -69,7 +72,10 @@ fn fifty_links_go_in_one_request() {
         for (pod, n) in pods.iter().zip(2..) {
             let link = dual(pod, n);
             dataplane.attach(link.clone()).await.unwrap();
-            dataplane.retire(&link.host_ifname, link.own_addresses().collect()).await.unwrap();
+            dataplane
+                .retire(&link.host_ifname, link.own_addresses().collect(), vec![])
+                .await
+                .unwrap();
         }
         let shown = node.ip(&format!("link show group {DOOMED_GROUP}"));
         assert_eq!(shown.matches("flock").count(), 50);
@@ -101,7 +107,8 @@ fn anycast_admissions_go_with_the_link() {
         dataplane.set_route(anycast).await.unwrap();
         let name = &links[0].host_ifname;
         assert_eq!(node.nft("list table inet flock").matches(name.as_str()).count(), 2);
-        dataplane.retire(name, links[0].own_addresses().collect()).await.unwrap();
+        let own = links[0].own_addresses().collect();
+        dataplane.retire(name, own, links[0].anycast.clone()).await.unwrap();
         dataplane.reap().await.unwrap();
         let rules = node.nft("list table inet flock");
         assert_eq!(rules.matches(name.as_str()).count(), 0, "{rules}");
@@ -112,5 +119,10 @@ fn anycast_admissions_go_with_the_link() {
             next_hops: vec![hop(&links[1])],
         };
         assert_eq!(dataplane.our_routes().await.unwrap(), vec![left]);
+        // A link that went without being retired is cleared at the next start.
+        node.ip(&format!("link del {}", links[1].host_ifname));
+        dataplane.prepare_node(&NodeSettings::default()).await.unwrap();
+        let rules = node.nft("list table inet flock");
+        assert_eq!(rules.matches(links[1].host_ifname.as_str()).count(), 0, "{rules}");
     });
 }

@@ -54,7 +54,7 @@ fn an_attach_that_fails_anywhere_never_was() {
             dataplane.attach(link(&pod)).await.unwrap();
             assert_eq!(dataplane.verify(link(&pod)).await.unwrap(), vec![]);
             dataplane
-                .retire(&link(&pod).host_ifname, link(&pod).own_addresses().collect())
+                .retire(&link(&pod).host_ifname, link(&pod).own_addresses().collect(), vec![])
                 .await
                 .unwrap();
             dataplane.reap().await.unwrap();
@@ -107,8 +107,11 @@ fn the_other_points_fail_and_succeed_when_repeated() {
         for point in ["retire.before", "retire.after"] {
             let armed = fault::inject(point, Action::Error, 1);
             let own: Vec<_> = link(&pod).own_addresses().collect();
-            assert!(matches!(dataplane.retire(&name, own.clone()).await, Err(Error::Fault(_))));
-            dataplane.retire(&name, own).await.unwrap();
+            assert!(matches!(
+                dataplane.retire(&name, own.clone(), vec![]).await,
+                Err(Error::Fault(_))
+            ));
+            dataplane.retire(&name, own, vec![]).await.unwrap();
             drop(armed);
         }
         for point in ["reap.before", "reap.after"] {
@@ -158,14 +161,14 @@ fn a_crash_at_any_point_leaves_what_a_restart_can_sweep() {
             let signal = std::os::unix::process::ExitStatusExt::signal(&status);
             assert_eq!(signal, Some(9), "{point}");
             for left in dataplane.links().await.unwrap() {
-                dataplane.retire(&left.name, vec![]).await.unwrap();
+                dataplane.retire(&left.name, vec![], vec![]).await.unwrap();
             }
             dataplane.reap().await.unwrap();
             assert_eq!(node.picture(), untouched, "{point}");
             // And what is swept can be wired again.
             dataplane.attach(link(&pod)).await.unwrap();
             assert_eq!(dataplane.verify(link(&pod)).await.unwrap(), vec![], "{point}");
-            dataplane.retire(&link(&pod).host_ifname, vec![]).await.unwrap();
+            dataplane.retire(&link(&pod).host_ifname, vec![], vec![]).await.unwrap();
             dataplane.reap().await.unwrap();
         }
     });

@@ -251,10 +251,12 @@ impl Pods {
     /// pending, kernel, committed, published.
     async fn wire(&self, record: Allocation, netns: Netns) -> Result<Allocation, Undone> {
         let key = record.key();
+        let started = Instant::now();
         self.store
             .put(record.clone())
             .await
             .map_err(|error| failed("ADD, writing the state", error))?;
+        let pending = started.elapsed();
         let outcome = match fault::point("add.pending") {
             Ok(()) => self.wire_kernel(record, netns).await,
             Err(error) => Err(failed("ADD", error).into()),
@@ -264,9 +266,12 @@ impl Pods {
             Err(error) => return Err(self.unwrite(&key, error).await),
         };
         let record = committed(record, &wired);
+        let kernel = started.elapsed() - pending;
         if let Err(error) = self.commit(&record).await {
             return Err(self.undo(&record, error).await);
         }
+        let durable = started.elapsed() - pending - kernel;
+        tracing::debug!(?pending, ?kernel, committed = ?durable, "steps of an ADD");
         let (key, published) = (record.key(), record.clone());
         let stepped =
             self.ledger.ask(move |book| book.set(&key, Phase::Serving, Some(published))).await;
@@ -327,7 +332,8 @@ impl Pods {
     /// Takes away a wired pod whose commit failed.
     async fn undo(&self, record: &Allocation, error: CniError) -> Undone {
         let name = record.host_ifname.clone().unwrap_or_default();
-        let gone = match self.dataplane.retire(&name, book::own_addresses(record)).await {
+        let (own, anycast) = (book::own_addresses(record), record.anycast.clone());
+        let gone = match self.dataplane.retire(&name, own, anycast).await {
             Ok(()) => self.dataplane.reap().await,
             Err(refused) => Err(refused),
         };

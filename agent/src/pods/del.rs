@@ -30,7 +30,11 @@ impl Pods {
             self.reconciler.settle().await;
         }
         self.dataplane
-            .retire(attachment.host_ifname(), book::own_addresses(&attachment.record))
+            .retire(
+                attachment.host_ifname(),
+                book::own_addresses(&attachment.record),
+                attachment.record.anycast.clone(),
+            )
             .await
             .map_err(|error| failed("DEL, removing the pod's routes", error))?;
         fault::point("del.retired").map_err(|error| failed("DEL", error))?;

@@ -108,7 +108,8 @@ impl Pods {
         let key = attachment.record.key();
         tracing::info!(container = key.container_id, pod = %super::pod_key(&attachment.record), "clearing away what is left of a pod");
         let addresses = book::own_addresses(&attachment.record);
-        self.dataplane.retire(attachment.host_ifname(), addresses).await?;
+        let anycast = attachment.record.anycast.clone();
+        self.dataplane.retire(attachment.host_ifname(), addresses, anycast).await?;
         self.store.remove(&key).await?;
         let gone = key.clone();
         self.ledger

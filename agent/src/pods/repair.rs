@@ -9,10 +9,10 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use flock_dataplane::{Difference, Drift, Netns, NodeSettings};
-use governor::{Quota, RateLimiter};
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use tokio::sync::mpsc;
 
-use super::book::{Attachment, Phase};
+use super::book::{Attachment, Book, Phase};
 use super::{Pods, link, pod_key};
 use crate::store::Key;
 
@@ -26,32 +26,28 @@ impl Pods {
         let pace = RateLimiter::direct(Quota::per_second(PACE));
         self.repair_all().await;
         while let Some(drift) = drifts.recv().await {
-            pace.until_ready().await;
-            self.repair_after(drift).await;
+            self.repair_after(drift, &pace).await;
         }
         tracing::error!("the kernel monitor has ended; drift is no longer repaired");
     }
 
-    async fn repair_after(&self, drift: Drift) {
+    async fn repair_after(&self, drift: Drift, pace: &DefaultDirectRateLimiter) {
         match drift {
-            Drift::LinkGone { name } | Drift::LinkDown { name } => {
-                self.repair_named(name).await;
-                self.reconciler.recheck();
-            }
-            // With a link's last IPv4 address the kernel drops routes without a word.
-            Drift::AddressGone { ifname, .. } => {
-                self.repair_named(ifname).await;
-                self.reconciler.recheck();
+            // With a link, or its last IPv4 address, the kernel drops routes without a word.
+            Drift::LinkGone { name: ifname }
+            | Drift::LinkDown { name: ifname }
+            | Drift::AddressGone { ifname, .. } => {
+                let find = move |book: &mut Book| book.by_host_ifname(&ifname).cloned();
+                self.repair_found(find, pace).await;
             }
             Drift::RouteGone { destination } => {
                 let address = destination.addr();
-                let found = self.ledger.ask(move |book| book.by_address(address).cloned()).await;
-                if let Ok(Some(attachment)) = found {
-                    self.repair(attachment.record.key()).await;
-                }
-                self.reconciler.recheck();
+                let find = move |book: &mut Book| book.by_address(address).cloned();
+                self.repair_found(find, pace).await;
+                self.reconciler.recheck_if_installed(&destination);
             }
             Drift::RulesGone => {
+                pace.until_ready().await;
                 tracing::warn!("the anti-spoofing rules were removed; putting them back");
                 if let Err(error) = self.dataplane.prepare_node(&NodeSettings::default()).await {
                     tracing::error!(%error, "cannot put the anti-spoofing rules back");
@@ -61,16 +57,28 @@ impl Pods {
             }
             // Events were lost, or of a kind that is newer than this: look at everything.
             _ => {
+                pace.until_ready().await;
                 self.repair_all().await;
                 self.reconciler.recheck();
             }
         }
     }
 
-    async fn repair_named(&self, name: String) {
-        let found = self.ledger.ask(move |book| book.by_host_ifname(&name).cloned()).await;
-        if let Ok(Some(attachment)) = found {
-            self.repair(attachment.record.key()).await;
+    /// Mends an attachment if the book has it and it is serving; what a DEL of our own removed is
+    /// neither by now, and costs a look into the book.
+    async fn repair_found(
+        &self,
+        find: impl FnOnce(&mut Book) -> Option<Attachment> + Send + 'static,
+        pace: &DefaultDirectRateLimiter,
+    ) {
+        let Ok(Some(attachment)) = self.ledger.ask(find).await else { return };
+        if attachment.phase != Phase::Serving {
+            return;
+        }
+        pace.until_ready().await;
+        self.repair(attachment.record.key()).await;
+        if !attachment.record.anycast.is_empty() {
+            self.reconciler.recheck();
         }
     }
 

@@ -7,9 +7,9 @@
 pub mod desired;
 mod task;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use flock_dataplane::{Dataplane, NodeRoute};
 use ipnet::IpNet;
@@ -39,6 +39,8 @@ struct Signal {
     asked: AtomicU64,
     /// The kernel is no longer what we remember: read it again first.
     recheck: AtomicBool,
+    /// What the task has installed, for those who hear that a route went.
+    installed: Mutex<BTreeSet<IpNet>>,
     /// The book is complete: before that, every route of a living pod would seem unwanted.
     begun: Notify,
 }
@@ -68,6 +70,14 @@ impl Reconciler {
     pub fn recheck(&self) {
         self.signal.recheck.store(true, Ordering::Release);
         self.wake();
+    }
+
+    /// A route went: if it is one of these, the kernel is read again.
+    pub fn recheck_if_installed(&self, destination: &IpNet) {
+        let installed = self.signal.installed.lock().unwrap_or_else(PoisonError::into_inner);
+        if installed.contains(destination) {
+            self.recheck();
+        }
     }
 
     /// Waits until the kernel follows the world as it is at this call.

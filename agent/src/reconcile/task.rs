@@ -1,10 +1,10 @@
 //! The task that gives the kernel its node routes. It remembers what it installed, so that a pass
 //! costs the difference; after drift, and at the start, it reads the kernel instead of remembering.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use flock_dataplane::{Dataplane, NodeRoute};
@@ -116,6 +116,7 @@ impl Task {
             Ok(routes) => {
                 self.installed =
                     routes.into_iter().map(|route| (destination(&route), route)).collect();
+                self.known(|installed| installed.extend(self.installed.keys().copied()));
                 true
             }
             Err(error) => {
@@ -126,11 +127,16 @@ impl Task {
         }
     }
 
+    fn known<R>(&self, change: impl FnOnce(&mut BTreeSet<IpNet>) -> R) -> R {
+        change(&mut self.signal.installed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     async fn install(&mut self, prefix: IpNet, route: NodeRoute) -> bool {
         match self.dataplane.set_route(route.clone()).await {
             Ok(()) => {
                 tracing::info!(%prefix, to = told(&route), "route installed");
                 self.installed.insert(prefix, route);
+                self.known(|installed| installed.insert(prefix));
                 true
             }
             Err(error) => {
@@ -142,6 +148,8 @@ impl Task {
 
     async fn remove(&mut self, prefix: IpNet) -> bool {
         let Some(route) = self.installed.get(&prefix) else { return true };
+        // Before it goes: our own removal is no drift.
+        self.known(|installed| installed.remove(&prefix));
         match self.dataplane.remove_route(route.key()).await {
             Ok(()) => {
                 tracing::info!(%prefix, "route removed");
