@@ -12,8 +12,8 @@ IMAGE    ?= flock:dev
 
 # What each target needs of Debian, by command or file -> package.
 DEB_DEMO  := ip:iproute2 ping:iputils-ping
-DEB_TEST  := $(DEB_DEMO) nft:nftables tc:iproute2 podman:podman runc:runc containerd:containerd \
-             iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins tcpdump:tcpdump conntrack:conntrack
+DEB_TEST  := $(DEB_DEMO) nft:nftables iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins \
+             podman:podman containerd:containerd runc:runc curl:curl gcc:gcc /usr/include/stdio.h:libc6-dev mount:mount
 DEB_BENCH := $(DEB_DEMO) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins
 DEB_IMAGE := buildah:buildah
 

@@ -95,11 +95,61 @@ fn in_start(point: &str) {
     node.await_no_leftovers().unwrap();
 }
 
+/// ADD with one step failing, while the agent lives: undone at once, and the next one succeeds.
+fn fails_in_add(point: &str) {
+    let mut node = Node::new().unwrap();
+    node.restart_with(&[("FLOCK_FAULT", &format!("{point}=error"))]).unwrap();
+    let plugin = node.plugin().unwrap();
+    let pod = Pod::new("pod").unwrap();
+    let refusal = plugin.try_add(&pod).unwrap().unwrap_err();
+    assert!(refusal.msg.contains(point), "{refusal}");
+    node.await_no_leftovers().unwrap();
+    let result = plugin.add(&pod).unwrap();
+    answers(&node, &result);
+    plugin.del(&pod).unwrap();
+    node.await_no_leftovers().unwrap();
+}
+
+/// DEL with one step failing: an error, and the runtime's next attempt finishes it.
+fn fails_in_del(point: &str) {
+    let mut node = Node::running().unwrap();
+    let plugin = node.plugin().unwrap();
+    let pod = Pod::new("pod").unwrap();
+    plugin.add(&pod).unwrap();
+    node.restart_with(&[("FLOCK_FAULT", &format!("{point}=error"))]).unwrap();
+    assert!(plugin.del(&pod).is_err(), "{point}");
+    plugin.del(&pod).unwrap();
+    node.await_no_leftovers().unwrap();
+}
+
 /// One test for each point, so that a failure names it.
 macro_rules! dies {
     ($($test:ident: $act:ident at $point:literal;)*) => {
         $(#[test] fn $test() { $act($point); })*
+
+        /// Every point that is tested above.
+        const TESTED: &[&str] = &[$($point),*];
     };
+}
+
+/// A new point in the sources needs a test here.
+#[test]
+fn every_point_is_tested() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut files: Vec<_> = ["agent/src", "dataplane/src"].map(|dir| root.join(dir)).into();
+    let mut found = std::collections::BTreeSet::new();
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            files.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let named = text.split("fault::point(\"").skip(1).filter_map(|rest| rest.split('"').next());
+        found.extend(named.map(str::to_owned));
+    }
+    let tested: std::collections::BTreeSet<_> =
+        TESTED.iter().map(|point| point.split('@').next().unwrap().to_owned()).collect();
+    assert_eq!(found, tested);
 }
 
 dies! {
@@ -122,4 +172,16 @@ dies! {
     after_a_start_swept: in_start at "reap.after";
     before_a_start_sets_routes: in_start at "set-route.before";
     after_a_start_set_routes: in_start at "set-route.after";
+    failing_before_it_is_wired: fails_in_add at "add.pending";
+    failing_before_the_link_is_made: fails_in_add at "attach.before-create";
+    failing_after_the_link_is_made: fails_in_add at "attach.after-create";
+    failing_after_the_pod_side_is_done: fails_in_add at "attach.after-pod";
+    failing_after_the_host_side_is_done: fails_in_add at "attach.after-host";
+    failing_before_it_is_committed: fails_in_add at "add.wired";
+    failing_after_it_is_committed: fails_in_add at "add.committed";
+    failing_when_a_pod_begins_to_leave: fails_in_del at "del.leaving";
+    failing_before_the_routes_go: fails_in_del at "retire.before";
+    failing_after_the_routes_went: fails_in_del at "retire.after";
+    failing_before_the_entry_goes: fails_in_del at "del.retired";
+    failing_after_the_entry_went: fails_in_del at "del.removed";
 }

@@ -17,7 +17,12 @@ pub const ADMIN_SOCKET: &str = "/run/flock/admin.sock";
 
 /// A CNI agent for nodes that peer with their routers by BGP.
 #[derive(Debug, Parser)]
-#[command(name = "flock-agent", version, about, long_about = None, max_term_width = 100)]
+#[command(
+    name = "flock-agent",
+    version,
+    about = "A CNI agent for nodes that peer with their routers by BGP",
+    max_term_width = 100
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

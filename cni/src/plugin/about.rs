@@ -46,7 +46,7 @@ fn help(role: Role) -> String {
              \"type\": \"flock\"\n  \
              \"socket\": where flock-agent listens (default {DEFAULT_SOCKET})\n  \
              \"spool\":  where a DEL waits while it is away (default {DEFAULT_SPOOL})\n\n\
-             To ask the agent something: flock-agent bgp show, flock-agent pods, flock-agent check"
+             To ask the agent something: flock-agent pods, flock-agent check"
         ),
         Role::Loopback => "The CNI plugin `loopback`, provided by flock: brings `lo` up inside a\n\
              container's network namespace. A container runtime executes it."
