@@ -17,7 +17,7 @@ use crate::install::{CONFLIST, Places};
 use crate::pods::book::{Attachment, Phase};
 use crate::pods::{self, Pods};
 use crate::server::admin::Answers;
-use crate::source::NodeState;
+use crate::source::{NodeState, Standing};
 
 /// The sysctls that packets of pods need, and their values.
 const SYSCTLS: [(&str, &str); 4] = [
@@ -72,6 +72,7 @@ impl Doctor {
             .map_err(|error| error.to_string())?;
         let mut findings = vec![self.node_config()];
         findings.extend(self.manifests());
+        findings.extend(self.can_serve().await);
         findings.extend(SYSCTLS.map(|(name, wanted)| sysctl(name, wanted)));
         findings.push(self.anti_spoofing().await);
         findings.push(self.uplink(&attachments).await);
@@ -93,12 +94,12 @@ impl Doctor {
                 reason.clone(),
                 "write a NodeConfig; until then no pod can be added",
             ),
-            NodeState::Known { refused: Some(problem), .. } => bad(
+            NodeState::Known { standing: Standing::Refused(problem), .. } => bad(
                 "NodeConfig",
                 format!("refused, the last good one stays in force: {problem}"),
                 "mend what it names",
             ),
-            NodeState::Known { deleted: true, .. } => bad(
+            NodeState::Known { standing: Standing::Deleted, .. } => bad(
                 "NodeConfig",
                 "deleted; pods are kept, new ones refused".into(),
                 "create it again",
@@ -119,6 +120,13 @@ impl Doctor {
             )
         };
         world.problems.iter().map(problem).collect()
+    }
+
+    async fn can_serve(&self) -> Option<Finding> {
+        let status = self.pods.status().await;
+        let world = self.pods.source.world();
+        let refused = status.err().filter(|_| world.node.config().is_some())?;
+        Some(warn("serving", refused.msg, "until then STATUS says no, and new pods wait"))
     }
 
     async fn anti_spoofing(&self) -> Finding {
@@ -209,7 +217,7 @@ impl Doctor {
         let mut looked_at = 0;
         for attachment in attachments.iter().filter(|a| a.phase == Phase::Serving) {
             let record = &attachment.record;
-            let pod = pods::pod_key(record);
+            let pod = pods::called(record);
             let Some(path) = &record.netns else { continue };
             let netns = match Netns::open(path) {
                 Ok(netns) => netns,

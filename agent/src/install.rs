@@ -18,6 +18,9 @@ pub const PLUGIN: &str = "flock";
 /// Sorts before what other networks install.
 pub const CONFLIST: &str = "01-flock.conflist";
 
+/// Our plugin says this of itself, in every version: it is part of its help.
+const MARK: &[u8] = b"The CNI plugin of flock";
+
 /// Where things go: `BIN_DIR:CONF_DIR`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
@@ -53,8 +56,8 @@ fn failed(what: &Path, source: io::Error) -> InstallError {
     InstallError { what: what.display().to_string(), source, remedy: "" }
 }
 
-/// Copies the plugin, and a `loopback` where there is none (containerd will not start a pod
-/// without one). Returns what was written.
+/// Copies the plugin, and a `loopback` where there is none but perhaps an older one of ours
+/// (containerd will not start a pod without one). Returns what was written.
 pub fn plugins(places: &Places) -> Result<Vec<PathBuf>, InstallError> {
     let source = beside_the_agent(PLUGIN)?;
     let plugin = fs::read(&source).map_err(|error| InstallError {
@@ -62,16 +65,26 @@ pub fn plugins(places: &Places) -> Result<Vec<PathBuf>, InstallError> {
         source: error,
         remedy: "; the plugin is expected beside flock-agent",
     })?;
+    put(places, &plugin)
+}
+
+fn put(places: &Places, plugin: &[u8]) -> Result<Vec<PathBuf>, InstallError> {
     let mut written = Vec::new();
     let target = places.bin_dir.join(PLUGIN);
-    if replace(&target, &plugin, 0o755)? {
+    if replace(&target, plugin, 0o755)? {
         written.push(target);
     }
     let loopback = places.bin_dir.join("loopback");
-    if !loopback.exists() && replace(&loopback, &plugin, 0o755)? {
+    if (!loopback.exists() || is_ours(&loopback)) && replace(&loopback, plugin, 0o755)? {
         written.push(loopback);
     }
     Ok(written)
+}
+
+/// Whether a plugin is ours. What cannot be read is somebody else's.
+fn is_ours(path: &Path) -> bool {
+    let found = |content: Vec<u8>| content.windows(MARK.len()).any(|part| part == MARK);
+    path.is_file() && fs::read(path).is_ok_and(found)
 }
 
 /// Writes the network configuration. Returns it when it was written.
@@ -171,6 +184,22 @@ mod tests {
         assert!(replace(&target, b"two", 0o755).unwrap());
         assert_eq!(fs::read(&target).unwrap(), b"two");
         assert_eq!(fs::read_dir(target.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_loopback_of_ours_is_upgraded_and_somebody_elses_never() {
+        let dir = tempfile::tempdir().unwrap();
+        let places = Places { bin_dir: dir.path().join("bin"), conf_dir: dir.path().join("conf") };
+        let loopback = places.bin_dir.join("loopback");
+        let versions = [1, 2].map(|n| [b"\x7fELF", MARK, &[n]].concat());
+        for plugin in &versions {
+            assert_eq!(put(&places, plugin).unwrap().len(), 2);
+            assert_eq!(fs::read(&loopback).unwrap(), *plugin);
+            assert!(put(&places, plugin).unwrap().is_empty(), "nothing to do");
+        }
+        fs::write(&loopback, "the reference one").unwrap();
+        assert!(put(&places, &versions[1]).unwrap().is_empty());
+        assert_eq!(fs::read(&loopback).unwrap(), b"the reference one");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! `flock-agent run`: the order in which the daemon starts and stops, and the tasks that live in
 //! between (ARCHITECTURE.md has the table). Nothing is decided here but order:
 //!
-//! lock, store, kernel, source, admin socket; a NodeConfig; recovery, spool, node routes; only then
-//! the CNI socket and, last of all, the conflist.
+//! lock, store, source, kernel; recovery; admin socket, spool; a NodeConfig and its node routes; only
+//! then the CNI socket and, last of all, the conflist.
 
 use std::fs::File;
 use std::path::Path;
@@ -30,8 +30,8 @@ use crate::{install, log};
 const FAREWELL: Duration = Duration::from_secs(5);
 /// When a spooled DEL that failed is tried again.
 const SPOOL_RETRY: Duration = Duration::from_secs(5);
-/// Nothing waits; the spool's own events wake us.
-const A_LONG_TIME: Duration = Duration::from_secs(3600);
+/// Nothing waits; the spool's own events wake us, and this is for those that got lost.
+const A_LONG_TIME: Duration = Duration::from_secs(60);
 
 /// Runs until a signal; the error is for people.
 pub fn main(args: Run) -> anyhow::Result<()> {
@@ -71,9 +71,8 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = &'static str>> {
 
 struct Agent {
     args: Run,
+    node: String,
     pods: Arc<Pods>,
-    /// What the last life left, until it is recovered.
-    found: std::sync::Mutex<Vec<Allocation>>,
     server: cni::Server,
     admin: Arc<Socket>,
     /// Held for the whole life: two agents on one state would undo each other.
@@ -93,6 +92,10 @@ impl Agent {
         socket::ensure_free(&args.socket).await?;
         socket::ensure_free(&args.admin_socket).await?;
         let lock = lock(&args.state_dir)?;
+        // Left by an agent that was killed; whoever finds the path is to find somebody there.
+        for left in [&args.socket, &args.admin_socket] {
+            let _ = std::fs::remove_file(left);
+        }
         let (store, found) = Store::open(&args.state_dir.join("allocations.json"), &node)?;
         let source = standalone::start(&directory)?;
         let dataplane = Dataplane::start().context("cannot talk to the kernel")?;
@@ -103,52 +106,46 @@ impl Agent {
         let ledger = Ledger::start(Book::default());
         let reconciler = Reconciler::start(ledger.clone(), dataplane.clone(), source.clone());
         let pods = Pods::new(ledger, store, dataplane, source, reconciler, false);
+        tracing::info!(node, standalone = %directory.display(), "flock-agent {}", env!("CARGO_PKG_VERSION"));
+        // Needs no NodeConfig: the pods that are there go on without one.
+        recover(&pods, found).await?;
         let doctor = Arc::new(Doctor::new(pods.clone(), &args));
         let admin = Arc::new(Socket::open(&args.admin_socket).await?);
         tokio::spawn(admin::serve(admin.clone(), doctor));
-        tracing::info!(node, standalone = %directory.display(), "flock-agent {}", env!("CARGO_PKG_VERSION"));
-        let found = std::sync::Mutex::new(found);
-        Ok(Self { args, pods, found, server: cni::Server::default(), admin, _lock: lock })
+        Ok(Self { args, node, pods, server: cni::Server::default(), admin, _lock: lock })
     }
 
-    /// Recovers, then serves for ever.
+    /// Carries out what was spooled, then serves for ever.
     async fn serve(&self) -> anyhow::Result<()> {
         if let Some(places) = &self.args.install_cni {
             for path in install::plugins(places)? {
                 tracing::info!(path = %path.display(), "installed");
             }
         }
-        self.await_config(&self.pods.source).await;
-        let drifts = self.pods.dataplane.monitor().context("cannot watch the kernel")?;
-        let found = self.found.lock().map(|mut found| std::mem::take(&mut *found));
-        let recovered = self.pods.recover(found.unwrap_or_default()).await?;
-        tracing::info!(
-            adopted = recovered.adopted,
-            rewired = recovered.rewired,
-            cleared = recovered.cleared,
-            dead = recovered.dead,
-            "pods recovered"
-        );
-        self.pods.reconciler.begin();
         let spool = self.args.spool_dir();
         std::fs::create_dir_all(&spool)
             .with_context(|| format!("cannot create {}", spool.display()))?;
         let watcher = Watcher::new(&spool, &[])
             .with_context(|| format!("cannot watch {}", spool.display()))?;
         self.pods.empty_spool(&spool).await;
+        tokio::select! {
+            outcome = self.serve_calls(&spool) => outcome,
+            () = self.follow_spool(watcher, &spool) => Ok(()),
+        }
+    }
+
+    /// The socket appears once an ADD can be served, and the conflist after it.
+    async fn serve_calls(&self, spool: &Path) -> anyhow::Result<()> {
+        self.await_config(&self.pods.source).await;
         self.pods.reconciler.settle().await;
-        tokio::spawn(self.pods.clone().keep_repaired(drifts));
         let socket = Socket::open(&self.args.socket).await?;
         if let Some(places) = &self.args.install_cni
-            && let Some(path) = install::conflist(places, &self.args.socket, &spool)?
+            && let Some(path) = install::conflist(places, &self.args.socket, spool)?
         {
             tracing::info!(path = %path.display(), "installed");
         }
         tracing::info!(socket = %self.args.socket.display(), "serving CNI calls");
-        tokio::join!(
-            self.server.serve(socket, self.pods.clone()),
-            self.follow_spool(watcher, &spool)
-        );
+        self.server.serve(socket, self.pods.clone()).await;
         Ok(())
     }
 
@@ -157,7 +154,16 @@ impl Agent {
         let mut told = String::new();
         loop {
             match &source.world().node {
-                NodeState::Known { .. } => return,
+                NodeState::Known { config, .. } => {
+                    if config.name != self.node {
+                        tracing::warn!(
+                            node = self.node,
+                            name = config.name,
+                            "the NodeConfig is named otherwise than the node"
+                        );
+                    }
+                    return;
+                }
                 NodeState::Unknown { reason } if *reason != told => {
                     tracing::warn!(reason, "waiting for a NodeConfig; no CNI calls are served yet");
                     told.clone_from(reason);
@@ -189,6 +195,24 @@ impl Agent {
         }
         drop(self.admin);
     }
+}
+
+/// Makes disk, kernel and book agree, and keeps them so.
+async fn recover(pods: &Arc<Pods>, found: Vec<Allocation>) -> anyhow::Result<()> {
+    // Before the first look, so that nothing falls between the two.
+    let drifts = pods.dataplane.monitor().context("cannot watch the kernel")?;
+    let recovered = pods.recover(found).await?;
+    tracing::info!(
+        adopted = recovered.adopted,
+        rewired = recovered.rewired,
+        cleared = recovered.cleared,
+        dead = recovered.dead,
+        orphaned = recovered.orphaned,
+        "pods recovered"
+    );
+    pods.reconciler.begin();
+    tokio::spawn(pods.clone().keep_repaired(drifts));
+    Ok(())
 }
 
 fn node_name(args: &Run) -> String {

@@ -71,7 +71,7 @@ fn all_of_them_are_read() {
         ("ready", "0"),
     ])
     .unwrap();
-    assert_eq!((wishes.ipv6, wishes.ipv4, wishes.ready), (Some(true), Some(false), Some(false)));
+    assert_eq!((wishes.ipv6, wishes.ipv4), (Some(true), Some(false)));
     assert_eq!(wishes.cidr6.len(), 2);
     assert_eq!(wishes.cidr4.len(), 1);
     assert_eq!(wishes.ip_algo.unwrap().to_string(), "image,namespace");
@@ -155,6 +155,27 @@ fn a_bad_one_is_named_with_its_value() {
             "{at}addresses: \"192.0.2.1\": the same address is in flock.fritzlab.net/anycast; keep it in one of them"
         )
     );
+}
+
+#[test]
+fn a_list_is_bounded_before_it_is_read() {
+    type Entry = fn(usize) -> String;
+    let lists: [(&str, Entry); 4] = [
+        ("anycast", |n| format!("192.0.2.{n}")),
+        ("addresses", |n| format!("2001:db8::{n:x}")),
+        ("cidr4", |n| format!("10.0.{n}.0/24")),
+        ("cidr6", |n| format!("2001:db8:{n:x}::/64")),
+    ];
+    for (name, entry) in lists {
+        let list = |n| (1..=n).map(entry).collect::<Vec<_>>().join(",");
+        wishes(&[(name, &list(64))]).unwrap();
+        // Not read: that the first entry is nonsense is not what is told.
+        let error = refused(&[(name, &format!("nonsense,{}", list(64)))]);
+        let at = format!("annotation flock.fritzlab.net/{name}: \"nonsense,");
+        assert!(error.starts_with(&at), "{error}");
+        assert!(error.ends_with("it has 65 entries, and at most 64 are allowed"), "{error}");
+    }
+    assert!(refused(&[("anycast", &",".repeat(600_000))]).len() < 300);
 }
 
 #[test]

@@ -8,6 +8,9 @@ use crate::error::{CniError, INVALID_CONFIG, INVALID_ENVIRONMENT};
 
 /// Linux's IFNAMSIZ without the closing NUL.
 const LONGEST_IFNAME: usize = 15;
+/// Runtimes use 64 hexadecimal digits. The agent keeps every ID, and a spool
+/// entry has to hold one.
+pub const LONGEST_CONTAINER_ID: usize = 1024;
 /// How much of a refused value an error repeats.
 const SHOWN: usize = 64;
 
@@ -27,6 +30,11 @@ fn shown(value: &str) -> String {
 
 /// Checks a container ID (`CNI_CONTAINERID`).
 pub fn check_container_id(id: &str) -> Result<(), CniError> {
+    if id.len() > LONGEST_CONTAINER_ID {
+        let msg = format!("CNI_CONTAINERID {} is not valid", shown(id));
+        let reason = format!("it has {} bytes, and {LONGEST_CONTAINER_ID} are allowed", id.len());
+        return Err(CniError::new(INVALID_ENVIRONMENT, msg).with_details(reason));
+    }
     if is_plain(id) {
         return Ok(());
     }

@@ -24,8 +24,9 @@ use crate::netns::NetnsId;
 /// More than this many entries are not taken. A node has hundreds of pods, so
 /// that a spool this full means an agent that has been gone for a long time.
 pub const MAX_ENTRIES: usize = 16_384;
-/// An entry is no larger than this.
-pub const MAX_ENTRY_BYTES: usize = 4096;
+/// An entry is no larger than this: the longest container ID, the longest path
+/// (PATH_MAX) and the rest.
+pub const MAX_ENTRY_BYTES: usize = 8192;
 /// A container ID up to this length is part of the file's name as it is.
 const LONGEST_PLAIN_ID: usize = 128;
 /// A temporary file this old has no writer any more.
@@ -135,8 +136,9 @@ impl SpoolEntry {
         Ok(format!("{start}~{:032x}:{}.json", fnv1a_128(id.as_bytes()), self.ifname))
     }
 
-    /// The file's content. A long path is dropped rather than the DEL refused:
-    /// the namespace's identity is what counts.
+    /// The file's content. A path that is longer than paths are, or full of what
+    /// JSON has to escape, is dropped rather than the DEL refused: the
+    /// namespace's identity is what counts.
     fn to_bytes(&self) -> Result<Vec<u8>, SpoolError> {
         let encode = |entry: &Self| serde_json::to_vec(entry).unwrap_or_default();
         let mut bytes = encode(self);

@@ -77,6 +77,21 @@ fn variables_that_make_no_sense() {
 }
 
 #[test]
+fn a_container_id_is_bounded() {
+    let place = Place::new();
+    for verb in ["ADD", "DEL", "CHECK"] {
+        let longer = place.plugin(verb, "1.0.0").set("CNI_CONTAINERID", &"x".repeat(1025)).run();
+        let error = longer.assert_code(4);
+        assert!(error["msg"].as_str().unwrap().len() < 200, "{error}");
+        let details = error["details"].as_str().unwrap();
+        assert!(details.contains("1025") && details.contains("1024"), "{details}");
+    }
+    assert!(!place.spool().exists());
+    place.plugin("DEL", "1.0.0").set("CNI_CONTAINERID", &"x".repeat(1024)).run().assert_silent();
+    assert_eq!(std::fs::read_dir(place.spool()).unwrap().count(), 1);
+}
+
+#[test]
 fn standard_input_that_is_no_config() {
     let zeroes = vec![0_u8; 4096];
     let deep = "[".repeat(100_000);
@@ -179,6 +194,14 @@ fn people_get_an_explanation() {
         assert_eq!(outcome.status, 0);
         assert!(outcome.stdout.contains("flock") && outcome.stdout.contains("0.1"), "{outcome:?}");
     }
+}
+
+/// The agent knows our own `loopback` of an older version by these words, and replaces it.
+#[test]
+fn the_binary_carries_the_mark_that_it_is_ours() {
+    let mark = b"The CNI plugin of flock";
+    let binary = std::fs::read(env!("CARGO_BIN_EXE_flock")).unwrap();
+    assert!(binary.windows(mark.len()).any(|part| part == mark));
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn a_full_spool_takes_no_more_but_still_replaces() {
 
 #[test]
 fn names_are_bounded_and_never_meet() {
-    let long = |last: &str| format!("{}{last}", "x".repeat(3000));
+    let long = |last: &str| format!("{}{last}", "x".repeat(1000));
     let pairs = [
         ("a", "b.c"),
         ("a.b", "c"),
@@ -177,9 +177,25 @@ fn an_entry_is_bounded_at_the_cost_of_its_path_only() {
     spool::write(&place.spool(), &long).unwrap();
     let there = spool::read_all(&place.spool()).unwrap().entries.remove(0);
     assert_eq!(there, SpoolEntry { netns_path: String::new(), ..long });
-    let endless = entry(&"x".repeat(2 * MAX_ENTRY_BYTES), "eth0", 1);
+}
+
+#[test]
+fn the_longest_container_id_fits_beside_the_longest_path() {
+    let place = Place::new();
+    let id = "x".repeat(names::LONGEST_CONTAINER_ID);
+    let mut longest = entry(&id, "fifteen-bytes-x", u64::MAX);
+    longest.netns = Some(NetnsId { dev: u64::MAX, ino: u64::MAX });
+    longest.netns_path = format!("/{}", "p".repeat(4094));
+    spool::write(&place.spool(), &longest).unwrap();
+    assert_eq!(spool::read_all(&place.spool()).unwrap().entries, std::slice::from_ref(&longest));
+    // Each byte is six in JSON.
+    let escaped = SpoolEntry { netns_path: "\u{1}".repeat(4095), ..longest.clone() };
+    spool::write(&place.spool(), &escaped).unwrap();
+    let there = spool::read_all(&place.spool()).unwrap().entries.remove(0);
+    assert_eq!(there, SpoolEntry { netns_path: String::new(), ..longest });
+    let endless = entry(&format!("{id}x"), "eth0", 1);
     let refused = spool::write(&place.spool(), &endless).unwrap_err();
-    assert!(matches!(refused, SpoolError::TooLarge(_)), "{refused}");
+    assert!(matches!(refused, SpoolError::BadName(_)), "{refused}");
 }
 
 #[test]

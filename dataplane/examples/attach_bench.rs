@@ -57,6 +57,8 @@ async fn run(names: &[String]) -> Result<(), Failure> {
             ifname: "eth0".to_owned(),
             netns: Netns::open(format!("/run/netns/{name}"))?,
             mtu: 1500,
+            host_mac: None,
+            pod_mac: None,
             ip6: Some(std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 1, n)),
             ip4: Some(std::net::Ipv4Addr::new(10, 1, high, low)),
             addresses: Vec::new(),

@@ -4,8 +4,9 @@
 //! routing table cannot answer for them: a pod that is not Ready has no
 //! anycast route but may still finish its connections, and for a multipath
 //! IPv6 route the kernel's fib expression looks at one next hop only. Pods
-//! without anycast have nothing here. Pairs of links that are gone are
-//! cleared when links are reaped.
+//! without anycast have nothing here. A pod's pairs go when its link is
+//! retired; those of links that went without that are pruned when the node is
+//! prepared.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -20,6 +21,10 @@ use crate::nftables::{
     NFTA_LIST_ELEM, attribute, nested, number, text,
 };
 use crate::rules::{self, TABLE};
+
+/// Elements in one message: all are inside one attribute, whose length is 16
+/// bits, so that some 1,400 would be too many.
+const ELEMENTS: usize = 256;
 
 /// The kernel's IFNAMSIZ: an interface's name in a key, padded with zeros.
 const NAME: usize = 16;
@@ -101,22 +106,31 @@ pub(crate) fn admit(ifname: &str, addresses: &[IpAddr]) -> Result<(), Error> {
     }
 }
 
-/// No longer lets them through. One by one: a pair that is not there would
-/// otherwise keep the others.
+/// No longer lets them through. All at once; only where a pair is not there,
+/// which keeps the others, one by one.
 pub(crate) fn revoke(ifname: &str, addresses: &[IpAddr]) -> Result<(), Error> {
     if addresses.is_empty() {
         return Ok(());
     }
     let mut channel = Channel::netfilter()?;
+    if remove(&mut channel, ifname, addresses)? {
+        return Ok(());
+    }
     for address in addresses {
-        let what = format!("revoke anycast source {address} from {ifname}");
-        let commands = change(NFT_MSG_DELSETELEM, 0, ifname, &[*address]);
-        match nft::transact(&mut channel, &what, &commands) {
-            Err(Error::Kernel { refusal, .. }) if refusal.is(Errno::NOENT) => {}
-            other => other?,
-        }
+        remove(&mut channel, ifname, &[*address])?;
     }
     Ok(())
+}
+
+/// Removes all of the pairs, or none: false where one of them is not there.
+fn remove(channel: &mut Channel, ifname: &str, addresses: &[IpAddr]) -> Result<bool, Error> {
+    let what = format!("revoke anycast sources from {ifname}");
+    let commands = change(NFT_MSG_DELSETELEM, 0, ifname, addresses);
+    match nft::transact(channel, &what, &commands) {
+        Ok(()) => Ok(true),
+        Err(Error::Kernel { refusal, .. }) if refusal.is(Errno::NOENT) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Those of the addresses that are not let through.
@@ -145,8 +159,8 @@ pub(crate) fn prune(keep: &HashSet<String>) -> Result<(), Error> {
         if stale.is_empty() {
             continue;
         }
-        let command = Command::new(NFT_MSG_DELSETELEM, 0, elements(set, &stale));
-        nft::transact(&mut channel, "clear anycast sources of links that are gone", &[command])?;
+        let commands = in_parts(NFT_MSG_DELSETELEM, 0, set, &stale);
+        nft::transact(&mut channel, "clear anycast sources of links that are gone", &commands)?;
     }
     Ok(())
 }
@@ -179,11 +193,14 @@ fn change(kind: u16, flags: u16, ifname: &str, addresses: &[IpAddr]) -> Vec<Comm
             .filter(|address| set_of(**address).name == set.name)
             .map(|address| key(ifname.as_bytes(), *address))
             .collect();
-        if !keys.is_empty() {
-            commands.push(Command::new(kind, flags, elements(set, &keys)));
-        }
+        commands.extend(in_parts(kind, flags, set, &keys));
     }
     commands
+}
+
+fn in_parts(kind: u16, flags: u16, set: &Set, keys: &[Vec<u8>]) -> Vec<Command> {
+    let parts = keys.chunks(ELEMENTS);
+    parts.map(|keys| Command::new(kind, flags, elements(set, keys))).collect()
 }
 
 fn set_of(address: IpAddr) -> &'static Set {

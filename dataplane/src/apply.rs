@@ -71,10 +71,10 @@ fn wire(
     journal: &mut Vec<Inverse>,
 ) -> Result<Wired, Error> {
     let plan = Plan::of(link);
-    let (host, peer) = give_birth(worker, link, mode, journal)?;
-    let ends = Ends { host: host.index, pod: peer };
+    let (host, peer) = give_birth(worker, pod, link, mode, journal)?;
+    let ends = Ends { host: host.index, pod: peer, host_mac: host.mac };
     fault::point("attach.after-create")?;
-    inside_pod(worker, pod, link, &plan, ends, mode, journal)?;
+    inside_pod(worker, pod, link, &plan, ends, journal)?;
     fault::point("attach.after-pod")?;
     on_host(worker, link, &plan.host, ends, mode)?;
     if !link.anycast.is_empty() {
@@ -90,19 +90,22 @@ fn wire(
 /// kernel is asked whether it already has a route for one of the addresses.
 fn give_birth(
     worker: &mut Worker,
+    pod: &mut Channel,
     link: &PodLink,
     mode: Mode,
     journal: &mut Vec<Inverse>,
 ) -> Result<(LinkView, u32), Error> {
     let name = &link.host_ifname;
-    let create = request::create_veth(name, &link.ifname, link.netns.raw_fd(), link.mtu);
-    let mut requests = vec![create, request::link_by_name(name)];
+    let mut requests = vec![request::create_veth(link), request::link_by_name(name)];
     let asked: Vec<IpAddr> = match mode {
         Mode::Create => link.own_addresses().collect(),
-        Mode::Ensure => Vec::new(),
+        Mode::Ensure | Mode::Beside => Vec::new(),
     };
     requests.extend(asked.iter().map(|address| request::lookup(*address, true)));
-    let mut answers = worker.host()?.batch(&requests)?.into_iter();
+    let answers = worker.host()?.batch(&requests);
+    // The request may have arrived although the answer did not.
+    let answers = answers.inspect_err(|_| undo::lost_birth(worker, pod, link))?;
+    let mut answers = answers.into_iter();
     let (born, found) = (answers.next().unwrap_or_default(), answers.next().unwrap_or_default());
     let view = first_link(&found);
     match born.verdict {
@@ -141,16 +144,18 @@ fn is_routed(address: IpAddr, answer: &Answer) -> bool {
 }
 
 /// The second round. Also learns whether loopback was up before, because
-/// only what we brought up is taken down again.
+/// only what we brought up is taken down again. The pair is new, so all on it
+/// is created; a default route that exists leads out of another interface,
+/// and taking it over would cut that one off.
 fn inside_pod(
     worker: &mut Worker,
     pod: &mut Channel,
     link: &PodLink,
     plan: &Plan,
     ends: Ends,
-    mode: Mode,
     journal: &mut Vec<Inverse>,
 ) -> Result<(), Error> {
+    let mode = Mode::Create;
     let mut requests = vec![request::link_by_index(LOOPBACK)];
     requests.extend(plan.pod.iter().map(|step| step.request(ends, mode)));
     let mut answers = pod.batch(&requests)?.into_iter();
@@ -268,6 +273,8 @@ fn settle(
     match step {
         // The pod is free to have it there already.
         Step::Address(Place::Loopback, _) if exists => Settled::WasSo,
+        // By another interface of the pod's.
+        _ if exists && step.is_pod_default() => Settled::WasSo,
         _ if exists && mode == Mode::Ensure => Settled::WasSo,
         Step::Route { at: Place::Host, destination, .. } if exists => {
             Settled::Refused(Error::AddressTaken { address: destination.addr() })
@@ -279,6 +286,8 @@ fn settle(
         {
             Settled::Ipv6Disabled
         }
+        // The same in the neighbour table's words.
+        Step::Neighbour if refusal.is(Errno::INVAL) => Settled::Ipv6Disabled,
         _ => Settled::Refused(Error::Kernel {
             what: format!("{}: {step}", link.host_ifname),
             refusal,

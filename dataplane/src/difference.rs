@@ -31,6 +31,7 @@ pub enum Difference {
     PodAddressMissing { ifname: String, address: IpNet },
     PodAddressTentative { ifname: String, address: IpNet },
     PodRouteMissing { destination: IpNet, via: Option<IpAddr>, ifname: String },
+    PodNeighbourUnknown { ifname: String },
     LoopbackDown,
     AnycastMissing { address: IpNet },
     AnycastNotAdmitted { ifname: String, address: IpAddr },
@@ -92,7 +93,7 @@ impl Difference {
             Self::PodLinkGone { ifname } => write!(f, "interface {ifname} is gone in the pod"),
             Self::PodLinkDown { ifname } => write!(f, "interface {ifname} is down in the pod"),
             Self::PodMtu { ifname, have, want } => {
-                write!(f, "interface {ifname} in the pod has MTU {have}, not {want}")
+                write!(f, "interface {ifname} in the pod has MTU {have}, more than {want}")
             }
             Self::PodAddressMissing { ifname, address } => {
                 write!(f, "address {address} is missing on {ifname} in the pod")
@@ -107,6 +108,9 @@ impl Difference {
                     write!(f, " via {via}")?;
                 }
                 write!(f, " out of {ifname} is missing in the pod")
+            }
+            Self::PodNeighbourUnknown { ifname } => {
+                write!(f, "neighbour fe80::1 on {ifname} in the pod is not the host interface")
             }
             Self::LoopbackDown => write!(f, "interface lo is down in the pod"),
             Self::AnycastMissing { address } => {

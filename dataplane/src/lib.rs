@@ -45,7 +45,7 @@ pub use error::{Error, Refusal};
 pub use monitor::Drift;
 pub use names::{host_ifname, host_ifname_nth};
 pub use netns::{Netns, NetnsId};
-pub use plan::PodLink;
+pub use plan::{GATEWAY4, GATEWAY6, PodLink};
 pub use request::{DOOMED_GROUP, PROTOCOL};
 pub use retire::HostLink;
 pub use routes::{NextHop, NodeRoute, PodRoute, RouteKey, Uplink};
@@ -130,7 +130,10 @@ impl Dataplane {
         self.pool.run(routes::pod_routes).await
     }
 
-    /// Creates a route, or replaces the one with the same key.
+    /// Creates a route, or replaces the one with the same key. Next hops
+    /// whose link is gone or retired are left out; [`Error::NoSuchLink`] if
+    /// none is left. An anycast address that has a route of another kind, a
+    /// pod's own or somebody else's, is [`Error::AddressTaken`].
     pub async fn set_route(&self, route: NodeRoute) -> Result<(), Error> {
         self.pool.run(move |worker| routes::set_route(worker, route)).await
     }
@@ -148,6 +151,12 @@ impl Dataplane {
     /// The interface by which the node reaches an address.
     pub async fn uplink_towards(&self, address: IpAddr) -> Result<Option<Uplink>, Error> {
         self.pool.run(move |worker| routes::uplink_towards(worker, address)).await
+    }
+
+    /// An interface by its name.
+    pub async fn uplink_named(&self, name: &str) -> Result<Option<Uplink>, Error> {
+        let name = name.to_owned();
+        self.pool.run(move |worker| routes::uplink_named(worker, &name)).await
     }
 
     /// The interface of the default route.

@@ -93,7 +93,7 @@ pub(crate) fn start(home: &Netns) -> Result<mpsc::Receiver<Drift>, Error> {
     });
     let (route, netfilter, links) = opened.join().map_err(|_| Error::Stopped)??;
     let (sender, receiver) = mpsc::channel(EVENTS);
-    let watch = Watch { sender, lost: false, links };
+    let watch = Watch { sender, lost: false, rules_gone: false, links };
     runtime.spawn(watch.run(route, netfilter));
     Ok(receiver)
 }
@@ -164,6 +164,8 @@ impl<'a> LinkGlance<'a> {
 struct Watch {
     sender: mpsc::Sender<Drift>,
     lost: bool,
+    /// Some of the rules went, and it is not told yet.
+    rules_gone: bool,
     links: Links,
 }
 
@@ -189,6 +191,14 @@ impl Watch {
                 }
                 result = receive(&netfilter, &mut rules_buffer) => {
                     self.take(result, &rules_buffer, Self::netfilter_event);
+                    // One command of `nft` makes many events, and one repair answers them all.
+                    tokio::time::sleep(GATHER).await;
+                    while let Some(result) = receive_now(&netfilter, &mut rules_buffer) {
+                        self.take(result, &rules_buffer, Self::netfilter_event);
+                    }
+                    if std::mem::take(&mut self.rules_gone) {
+                        self.tell(Drift::RulesGone);
+                    }
                 }
             }
         }
@@ -305,9 +315,7 @@ impl Watch {
                 NFT_MSG_DELRULE => rules::CHAINS.iter().any(|chain| named(2, chain)),
                 _ => false,
             };
-        if gone {
-            self.tell(Drift::RulesGone);
-        }
+        self.rules_gone |= gone;
     }
 }
 

@@ -5,14 +5,15 @@
 
 use std::net::IpAddr;
 
-use netlink_packet_route::AddressFamily;
+use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourState};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::io::Errno;
 
 use crate::admission;
 use crate::apply::first_link;
 use crate::channel::{Channel, decode};
 use crate::error::{Error, Refusal};
-use crate::plan::{LOOPBACK, PodLink};
+use crate::plan::{GATEWAY6, LOOPBACK, PodLink};
 use crate::request;
 use crate::view::{AddressView, LinkView, RouteView};
 use crate::worker::Worker;
@@ -37,6 +38,8 @@ pub(crate) struct Observed {
     pub(crate) loopback: Option<LinkView>,
     pub(crate) pod_addresses: Vec<AddressView>,
     pub(crate) pod_routes: Vec<RouteView>,
+    /// The hardware address that the pod knows of its IPv6 gateway for good.
+    pub(crate) pod_gateway: Option<[u8; 6]>,
 }
 
 pub(crate) fn observe(worker: &mut Worker, link: &PodLink) -> Result<Observed, Error> {
@@ -58,7 +61,28 @@ pub(crate) fn observe(worker: &mut Worker, link: &PodLink) -> Result<Observed, E
     for family in [AddressFamily::Inet6, AddressFamily::Inet] {
         observed.pod_routes.extend(all_routes(&mut pod, family, None)?);
     }
+    if let Some(view) = &observed.pod {
+        observed.pod_gateway = gateway(&mut pod, view.index)?;
+    }
     Ok(observed)
+}
+
+/// What the pod knows of its IPv6 gateway, if it knows it for good.
+fn gateway(pod: &mut Channel, index: u32) -> Result<Option<[u8; 6]>, Error> {
+    let messages = pod.dump("list neighbours in the pod", &request::neighbours())?;
+    let known = messages.iter().find_map(|message| {
+        let RouteNetlinkMessage::NewNeighbour(neighbour) = message else { return None };
+        let ours = neighbour.header.ifindex == index
+            && neighbour.header.state == NeighbourState::Permanent
+            && neighbour
+                .attributes
+                .contains(&NeighbourAttribute::Destination(NeighbourAddress::Inet6(GATEWAY6)));
+        neighbour.attributes.iter().filter(|_| ours).find_map(|attribute| match attribute {
+            NeighbourAttribute::LinkLayerAddress(mac) => mac.first_chunk::<6>().copied(),
+            _ => None,
+        })
+    });
+    Ok(known)
 }
 
 /// A link by its name, or `None` where there is none.
@@ -87,7 +111,7 @@ fn find(
 }
 
 /// The addresses on one interface, or with index 0 on all.
-fn addresses(channel: &mut Channel, index: u32) -> Result<Vec<AddressView>, Error> {
+pub(crate) fn addresses(channel: &mut Channel, index: u32) -> Result<Vec<AddressView>, Error> {
     let request = request::addresses_of(AddressFamily::Unspec, index);
     let messages = channel.dump("list addresses", &request)?;
     let views = messages.iter().filter_map(AddressView::of);

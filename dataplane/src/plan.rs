@@ -16,9 +16,9 @@ use crate::netns::Netns;
 use crate::request::{self, Mode};
 
 /// The node's address on every pod's link, and so the pods' gateway.
-pub(crate) const GATEWAY6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+pub const GATEWAY6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 /// The same for IPv4: link-local, never routed.
-pub(crate) const GATEWAY4: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
+pub const GATEWAY4: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
 
 /// The loopback interface's index, the same in every namespace.
 pub(crate) const LOOPBACK: u32 = 1;
@@ -32,8 +32,13 @@ pub struct PodLink {
     pub ifname: String,
     /// The pod's namespace.
     pub netns: Netns,
-    /// The MTU of both sides.
+    /// The MTU of both sides; the pod may make its own smaller.
     pub mtu: u32,
+    /// The host side's hardware address; without one the kernel chooses.
+    pub host_mac: Option<[u8; 6]>,
+    /// The pod side's, likewise: given what it had, a new pair is known to
+    /// the pod's neighbours.
+    pub pod_mac: Option<[u8; 6]>,
     /// The pod's own IPv6 address; without one the pod has no IPv6.
     pub ip6: Option<Ipv6Addr>,
     /// The pod's own IPv4 address; without one the pod has no IPv4.
@@ -93,6 +98,8 @@ pub(crate) enum Place {
 pub(crate) struct Ends {
     pub(crate) host: u32,
     pub(crate) pod: u32,
+    /// The hardware address of the node's end.
+    pub(crate) host_mac: [u8; 6],
 }
 
 impl Ends {
@@ -120,6 +127,10 @@ pub(crate) enum Step {
     NotDoomed,
     /// An address, valid at once.
     Address(Place, IpNet),
+    /// The pod knows its IPv6 gateway's hardware address for good. It has no
+    /// link-local address to ask from, and none at all when what it sends
+    /// comes from an anycast address on its loopback.
+    Neighbour,
     /// A route out of the end at that place.
     Route { at: Place, destination: IpNet, via: Option<IpAddr> },
 }
@@ -146,6 +157,11 @@ impl Step {
             Self::Mtu(place, mtu) => request::set_mtu(ends.at(*place), *mtu),
             Self::NotDoomed => request::set_group(ends.host, 0),
             Self::Address(place, address) => request::add_address(ends.at(*place), *address, mode),
+            Self::Neighbour => request::set_neighbour(ends.pod, GATEWAY6, ends.host_mac),
+            // Another interface of the pod's may lead to the same gateway.
+            Self::Route { at: Place::Pod, destination, via: None } => {
+                request::add_route(ends.pod, *destination, None, Mode::Beside)
+            }
             Self::Route { at, destination, via } => {
                 request::add_route(ends.at(*at), *destination, *via, mode)
             }
@@ -181,6 +197,7 @@ fn pod_steps(link: &PodLink) -> Vec<Step> {
         vec![Step::Up(Place::Loopback), Step::NoAutomaticAddress(Place::Pod), Step::Up(Place::Pod)];
     steps.extend(link.own_addresses().map(|a| Step::Address(Place::Pod, IpNet::from(a))));
     if link.ip6.is_some() {
+        steps.push(Step::Neighbour);
         let destination = IpNet::V6(Ipv6Net::default());
         steps.push(Step::Route { at: Place::Pod, destination, via: Some(GATEWAY6.into()) });
     }
@@ -239,6 +256,7 @@ impl fmt::Display for Step {
             Self::Mtu(place, mtu) => write!(f, "set MTU {mtu} on {place}"),
             Self::NotDoomed => write!(f, "unmark the host interface"),
             Self::Address(place, address) => write!(f, "add address {address} to {place}"),
+            Self::Neighbour => write!(f, "set neighbour {GATEWAY6} in the pod"),
             Self::Route { at, destination, via: Some(via) } => {
                 write!(f, "add route {destination} via {via} out of {at}")
             }
@@ -250,6 +268,12 @@ impl fmt::Display for Step {
 }
 
 impl Step {
+    /// Whether it is a default route of the pod's: one per family, whatever
+    /// the number of interfaces.
+    pub(crate) fn is_pod_default(&self) -> bool {
+        matches!(self, Self::Route { at: Place::Pod, destination, .. } if destination.prefix_len() == 0)
+    }
+
     /// Where the step's result is to be found.
     pub(crate) fn place(&self) -> Place {
         match self {
@@ -259,6 +283,7 @@ impl Step {
             | Self::Address(place, _)
             | Self::Route { at: place, .. } => *place,
             Self::ForwardIpv4 | Self::NotDoomed => Place::Host,
+            Self::Neighbour => Place::Pod,
         }
     }
 }

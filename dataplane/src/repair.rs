@@ -23,12 +23,15 @@ pub(crate) fn repair(worker: &mut Worker, link: &PodLink) -> Result<Vec<Differen
     if before.iter().any(|one| matches!(one, Difference::HostLinkForeign { .. })) {
         return Err(Error::NameTaken { name: link.host_ifname.clone() });
     }
-    if before.iter().any(Difference::needs_new_link) {
+    let mut left = before.clone();
+    if left.iter().any(Difference::needs_new_link) {
         replace(worker, link)?;
-    } else {
-        mend(worker, link)?;
+        left = verify(worker, link)?;
     }
-    let left = verify(worker, link)?;
+    if !left.is_empty() {
+        mend(worker, link, &left)?;
+        left = verify(worker, link)?;
+    }
     if left.is_empty() {
         Ok(before)
     } else {
@@ -45,12 +48,18 @@ fn replace(worker: &mut Worker, link: &PodLink) -> Result<(), Error> {
 }
 
 /// Every step once more, in the way that takes "already so" for an answer.
-fn mend(worker: &mut Worker, link: &PodLink) -> Result<(), Error> {
+/// Except where the pod may have its own way: a smaller MTU, and a default
+/// route out of another interface, are touched only if they differ.
+fn mend(worker: &mut Worker, link: &PodLink, differences: &[Difference]) -> Result<(), Error> {
     let gone = || Error::NoSuchLink { name: link.host_ifname.clone() };
     let host = find_link(worker.host()?, &link.host_ifname)?.ok_or_else(gone)?;
-    let ends = Ends { host: host.index, pod: host.peer.ok_or_else(gone)? };
+    let pod = host.peer.ok_or_else(gone)?;
+    let ends = Ends { host: host.index, pod, host_mac: host.mac };
     let mut plan = Plan::of(link);
-    plan.pod.insert(0, Step::Mtu(Place::Pod, link.mtu));
+    plan.pod.retain(|step| !step.is_pod_default() || is_missing(step, differences));
+    if differences.iter().any(|one| matches!(one, Difference::PodMtu { .. })) {
+        plan.pod.insert(0, Step::Mtu(Place::Pod, link.mtu));
+    }
     plan.host.splice(0..0, [Step::NotDoomed, Step::Mtu(Place::Host, link.mtu)]);
     let mut pod = worker.channel_inside(&link.netns)?;
     let again = carry_out(&mut pod, &plan.pod, link, ends, Mode::Ensure)?;
@@ -61,4 +70,11 @@ fn mend(worker: &mut Worker, link: &PodLink) -> Result<(), Error> {
     }
     on_host(worker, link, &plan.host, ends, Mode::Ensure)?;
     admission::admit(&link.host_ifname, &link.anycast)
+}
+
+fn is_missing(step: &Step, differences: &[Difference]) -> bool {
+    let Step::Route { destination: wanted, .. } = step else { return false };
+    differences.iter().any(|one| {
+        matches!(one, Difference::PodRouteMissing { destination, .. } if destination == wanted)
+    })
 }

@@ -4,15 +4,19 @@
 //! one place as bytes. Which messages are sent, and in which order, is the
 //! plan's and the other callers'.
 
-use std::net::IpAddr;
-use std::os::fd::RawFd;
+use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::IpNet;
-use netlink_packet_core::{DefaultNla, NLA_F_NESTED, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_core::{
+    DefaultNla, NLA_F_NESTED, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE,
+};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{
     AfSpecInet, AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth,
     LinkAttribute, LinkExtentMask, LinkMessage,
+};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::route::{
     RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteNextHop, RouteNextHopFlags,
@@ -22,6 +26,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::{LinkMessageBuilder, LinkUnspec, LinkVeth};
 
 use crate::channel::Request;
+use crate::plan::PodLink;
 
 /// The protocol number on every route of flock's (`ip route show proto 241`).
 /// Free in linux/rtnetlink.h and in iproute2's rt_protos.
@@ -32,11 +37,14 @@ pub const PROTOCOL: u8 = 241;
 /// `ip` would not take it).
 pub const DOOMED_GROUP: u32 = 0x0dea_d000;
 
-/// Creating refuses what exists; ensuring makes it so whatever is there.
+/// Creating refuses what exists; ensuring makes it so whatever is there;
+/// beside leaves what is there and comes after it (IPv4 routes only: in IPv6
+/// the two would be one multipath route).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Create,
     Ensure,
+    Beside,
 }
 
 impl Mode {
@@ -44,6 +52,7 @@ impl Mode {
         match self {
             Self::Create => NLM_F_CREATE | NLM_F_EXCL,
             Self::Ensure => NLM_F_CREATE | NLM_F_REPLACE,
+            Self::Beside => NLM_F_CREATE | NLM_F_APPEND,
         }
     }
 }
@@ -66,14 +75,21 @@ fn link(index: u32, attributes: Vec<LinkAttribute>) -> LinkMessage {
     message
 }
 
-/// A veth pair whose far end is born in the namespace behind `netns`.
-pub(crate) fn create_veth(host: &str, peer: &str, netns: RawFd, mtu: u32) -> Request {
-    let peer = LinkUnspec::new_with_name(peer).mtu(mtu).setns_by_fd(netns).build();
-    let message = LinkMessageBuilder::<LinkVeth>::new_with_info_kind(InfoKind::Veth)
-        .name(host)
-        .mtu(mtu)
-        .set_info_data(InfoData::Veth(InfoVeth::Peer(peer)))
-        .build();
+/// A veth pair whose far end is born in the pod's namespace.
+pub(crate) fn create_veth(wanted: &PodLink) -> Request {
+    let mut peer = LinkUnspec::new_with_name(&wanted.ifname)
+        .mtu(wanted.mtu)
+        .setns_by_fd(wanted.netns.raw_fd());
+    if let Some(mac) = wanted.pod_mac {
+        peer = peer.address(mac.to_vec());
+    }
+    let mut host = LinkMessageBuilder::<LinkVeth>::new_with_info_kind(InfoKind::Veth)
+        .name(&wanted.host_ifname)
+        .mtu(wanted.mtu);
+    if let Some(mac) = wanted.host_mac {
+        host = host.address(mac.to_vec());
+    }
+    let message = host.set_info_data(InfoData::Veth(InfoVeth::Peer(peer.build()))).build();
     Request::new(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
 }
 
@@ -191,6 +207,27 @@ pub(crate) fn addresses_of(family: AddressFamily, index: u32) -> Request {
     Request::new(RouteNetlinkMessage::GetAddress(message), 0)
 }
 
+/// A neighbour that is known for good.
+pub(crate) fn set_neighbour(index: u32, address: Ipv6Addr, mac: [u8; 6]) -> Request {
+    let mut message = NeighbourMessage::default();
+    message.header.family = AddressFamily::Inet6;
+    message.header.ifindex = index;
+    message.header.state = NeighbourState::Permanent;
+    message.header.kind = RouteType::Unicast;
+    message.attributes = vec![
+        NeighbourAttribute::Destination(NeighbourAddress::Inet6(address)),
+        NeighbourAttribute::LinkLayerAddress(mac.to_vec()),
+    ];
+    Request::new(RouteNetlinkMessage::NewNeighbour(message), Mode::Ensure.flags())
+}
+
+/// All IPv6 neighbours.
+pub(crate) fn neighbours() -> Request {
+    let mut message = NeighbourMessage::default();
+    message.header.family = AddressFamily::Inet6;
+    Request::new(RouteNetlinkMessage::GetNeighbour(message), 0)
+}
+
 fn route_message(destination: IpNet) -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header.address_family = family_of(destination.addr());
@@ -228,9 +265,9 @@ pub(crate) fn remove_link_route(index: u32, destination: IpNet) -> Request {
     Request::new(RouteNetlinkMessage::DelRoute(message), 0)
 }
 
-/// One route over all next hops, in place of whatever was there. Multipath
-/// also for a single one: IPv6 then replaces all siblings and not the first.
-pub(crate) fn set_multipath(destination: IpNet, hops: &[(IpAddr, u32)]) -> Request {
+/// One route over all next hops. Multipath also for a single one: where it
+/// replaces one, IPv6 then replaces all siblings and not the first.
+pub(crate) fn set_multipath(destination: IpNet, hops: &[(IpAddr, u32)], mode: Mode) -> Request {
     let mut message = route_message(destination);
     let hops = hops.iter().map(|(via, index)| {
         let mut hop = RouteNextHop::default();
@@ -241,7 +278,7 @@ pub(crate) fn set_multipath(destination: IpNet, hops: &[(IpAddr, u32)]) -> Reque
         hop
     });
     message.attributes.push(RouteAttribute::MultiPath(hops.collect()));
-    Request::new(RouteNetlinkMessage::NewRoute(message), Mode::Ensure.flags())
+    Request::new(RouteNetlinkMessage::NewRoute(message), mode.flags())
 }
 
 /// A prefix that answers "unreachable", behind anything of the same length.

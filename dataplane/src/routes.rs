@@ -11,12 +11,14 @@ use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::RouteType;
 use rustix::io::Errno;
 
+use crate::apply::first_link;
 use crate::channel::{Channel, Request, decode};
 use crate::error::Error;
 use crate::fault;
 use crate::names;
-use crate::observe::{all_routes, find_link_at, no_way};
-use crate::request::{self, PROTOCOL};
+use crate::observe::{all_routes, find_link, find_link_at, no_way};
+use crate::reply::Answer;
+use crate::request::{self, DOOMED_GROUP, Mode, PROTOCOL};
 use crate::view::{LinkView, RouteView};
 use crate::worker::Worker;
 
@@ -117,20 +119,102 @@ pub(crate) fn set_route(worker: &mut Worker, route: NodeRoute) -> Result<(), Err
     Ok(())
 }
 
+/// Replaces an anycast route of ours and nothing else. What the lookup does
+/// not show (unreachable routes, and what rules or the node's own addresses
+/// hide) refuses the creation, and only then the whole table is read.
 fn set_anycast(host: &mut Channel, address: IpAddr, mut hops: Vec<NextHop>) -> Result<(), Error> {
     hops.sort();
     hops.dedup();
-    let lookups: Vec<Request> = hops.iter().map(|hop| request::link_by_name(&hop.dev)).collect();
-    let answers = host.batch(&lookups)?;
-    let mut resolved = Vec::with_capacity(hops.len());
-    for (hop, answer) in hops.iter().zip(&answers) {
-        let link = crate::apply::first_link(answer)
-            .ok_or_else(|| Error::NoSuchLink { name: hop.dev.clone() })?;
-        resolved.push((hop.via, link.index));
+    let mut lookups: Vec<Request> =
+        hops.iter().map(|hop| request::link_by_name(&hop.dev)).collect();
+    lookups.push(request::lookup(address, true));
+    let mut answers = host.batch(&lookups)?;
+    let entry = answers.pop().unwrap_or_default();
+    let resolved = resolve(address, &hops, answers)?;
+    let destination = IpNet::from(address);
+    let mode = match entry_for(destination, entry)? {
+        Some(route) if is_anycast(&route) => Mode::Ensure,
+        Some(_) => return Err(Error::AddressTaken { address }),
+        None => Mode::Create,
+    };
+    let what = format!("set anycast route {address} over {} next hops", resolved.len());
+    match host.ask(&what, request::set_multipath(destination, &resolved, mode)) {
+        Err(Error::Kernel { refusal, .. }) if mode == Mode::Create && refusal.is(Errno::EXIST) => {
+            if is_taken(host, destination)? {
+                return Err(Error::AddressTaken { address });
+            }
+            host.ask(&what, request::set_multipath(destination, &resolved, Mode::Ensure)).map(drop)
+        }
+        other => other.map(drop),
     }
-    let what = format!("set anycast route {address} over {} next hops", hops.len());
-    host.ask(&what, request::set_multipath(IpNet::from(address), &resolved))?;
-    Ok(())
+}
+
+/// The hops that can be led to: one pod that is gone, or is about to be,
+/// must not keep the others from being served.
+fn resolve(
+    address: IpAddr,
+    hops: &[NextHop],
+    answers: Vec<Answer>,
+) -> Result<Vec<(IpAddr, u32)>, Error> {
+    let mut resolved = Vec::with_capacity(hops.len());
+    for (hop, answer) in hops.iter().zip(answers) {
+        let link = first_link(&answer);
+        match answer.verdict {
+            Some(Err(refusal)) if !refusal.is(Errno::NODEV) => {
+                return Err(Error::Kernel {
+                    what: format!("look up interface {}", hop.dev),
+                    refusal,
+                });
+            }
+            _ => {}
+        }
+        match link {
+            Some(link) if link.group != DOOMED_GROUP => resolved.push((hop.via, link.index)),
+            found => tracing::warn!(
+                %address,
+                via = %hop.via,
+                interface = hop.dev,
+                retired = found.is_some(),
+                "left a next hop without a link out of an anycast route"
+            ),
+        }
+    }
+    match hops.first() {
+        Some(hop) if resolved.is_empty() => Err(Error::NoSuchLink { name: hop.dev.clone() }),
+        _ => Ok(resolved),
+    }
+}
+
+/// The main table's entry for exactly that destination, as far as a lookup
+/// shows it.
+fn entry_for(destination: IpNet, answer: Answer) -> Result<Option<RouteView>, Error> {
+    match answer.verdict {
+        Some(Err(refusal)) if no_way(&refusal) => return Ok(None),
+        Some(Err(refusal)) => {
+            return Err(Error::Kernel { what: format!("look up route to {destination}"), refusal });
+        }
+        _ => {}
+    }
+    let entry = answer.replies.iter().find_map(|reply| RouteView::of(&decode(reply).ok()?));
+    Ok(entry.filter(|route| route.destination == destination && route.in_main_table()))
+}
+
+/// With a gateway; a route of ours without one is a pod's own.
+fn is_anycast(route: &RouteView) -> bool {
+    route.protocol == PROTOCOL
+        && route.kind == RouteType::Unicast
+        && !route.hops.is_empty()
+        && route.hops.iter().all(|hop| hop.via.is_some())
+}
+
+/// Whether the main table has a route for exactly that destination which is
+/// neither anycast nor a summary of ours.
+fn is_taken(host: &mut Channel, destination: IpNet) -> Result<bool, Error> {
+    let routes = all_routes(host, request::family_of(destination.addr()), None)?;
+    Ok(routes.iter().any(|route| {
+        let summary = route.protocol == PROTOCOL && route.kind == RouteType::Unreachable;
+        route.destination == destination && !summary && !is_anycast(route)
+    }))
 }
 
 pub(crate) fn remove_route(worker: &mut Worker, key: RouteKey) -> Result<(), Error> {
@@ -222,6 +306,11 @@ pub(crate) fn uplink_towards(worker: &mut Worker, to: IpAddr) -> Result<Option<U
         Some(index) => Ok(find_link_at(host, index)?.map(Uplink::from)),
         None => Ok(None),
     }
+}
+
+/// An interface by its name.
+pub(crate) fn uplink_named(worker: &mut Worker, name: &str) -> Result<Option<Uplink>, Error> {
+    Ok(find_link(worker.host()?, name)?.map(Uplink::from))
 }
 
 /// The interface of the best default route, IPv6's before IPv4's.

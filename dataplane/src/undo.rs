@@ -8,8 +8,11 @@ use rustix::io::Errno;
 use crate::admission;
 use crate::channel::{Channel, Request};
 use crate::error::Error;
-use crate::plan::{Inverse, LOOPBACK};
+use crate::observe::{addresses, find_link};
+use crate::plan::{Inverse, LOOPBACK, PodLink};
 use crate::request;
+use crate::verify::are_peers;
+use crate::view::LinkView;
 use crate::worker::Worker;
 
 /// Undoes the journal, the last entry first.
@@ -34,6 +37,33 @@ pub(crate) fn undo(
             tracing::error!(%error, interface = host_ifname, ?inverse, "could not undo a step");
         }
     }
+}
+
+/// Deletes the pair whose birth was asked for but never answered, if there is
+/// one. Any doubt and it stays: the name may have been another's before.
+pub(crate) fn lost_birth(worker: &mut Worker, pod: &mut Channel, link: &PodLink) {
+    let result = worker.host().and_then(|host| match newborn(host, pod, link)? {
+        Some(index) => run(host, &[request::delete_link(index)]),
+        None => Ok(()),
+    });
+    if let Err(error) = result {
+        let interface = &link.host_ifname;
+        tracing::error!(%error, interface, "could not look after a birth without an answer");
+    }
+}
+
+/// The index of a pair of these names, between this node and this pod, to
+/// which nothing has been done yet.
+fn newborn(host: &mut Channel, pod: &mut Channel, link: &PodLink) -> Result<Option<u32>, Error> {
+    let near = find_link(host, &link.host_ifname)?;
+    let far = find_link(pod, &link.ifname)?;
+    let (Some(near), Some(far)) = (near, far) else { return Ok(None) };
+    let untouched = |view: &LinkView| view.veth && !view.up && view.group == 0 && !view.enslaved;
+    if !untouched(&near) || !untouched(&far) || !are_peers(&near, &far) {
+        return Ok(None);
+    }
+    let bare = addresses(host, near.index)?.is_empty() && addresses(pod, far.index)?.is_empty();
+    Ok(bare.then_some(near.index))
 }
 
 /// Up gave it 127.0.0.1/8, which down would leave; ::1 goes by itself.

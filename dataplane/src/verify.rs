@@ -3,6 +3,8 @@
 //! Decides what counts as a difference. The plan says what should be, step by
 //! step; observe says what is; mending is repair's.
 
+use std::net::IpAddr;
+
 use ipnet::IpNet;
 
 use crate::difference::Difference;
@@ -58,7 +60,8 @@ fn pair(link: &PodLink, found: &Observed) -> Vec<Difference> {
     let ifname = link.ifname.clone();
     match &found.pod {
         None => differences.push(Difference::PodLinkGone { ifname }),
-        Some(pod) if pod.mtu != link.mtu => {
+        // Smaller is the pod's own choice (a chained `tuning` plugin's, say).
+        Some(pod) if pod.mtu > link.mtu => {
             differences.push(Difference::PodMtu { ifname, have: pod.mtu, want: link.mtu });
         }
         Some(_) => {}
@@ -74,7 +77,7 @@ fn pair(link: &PodLink, found: &Observed) -> Vec<Difference> {
 }
 
 /// Each end names the other's index, as seen in the other's namespace.
-fn are_peers(host: &LinkView, pod: &LinkView) -> bool {
+pub(crate) fn are_peers(host: &LinkView, pod: &LinkView) -> bool {
     host.peer == Some(pod.index) && pod.peer == Some(host.index)
 }
 
@@ -98,13 +101,22 @@ fn difference(link: &PodLink, found: &Observed, step: &Step) -> Option<Differenc
                 (!up).then_some(Difference::LoopbackDown)
             }
         },
+        // Without it the pod asks, and is answered, unless its source is on loopback.
+        Step::Neighbour => {
+            let needed = link.anycast.iter().any(IpAddr::is_ipv6);
+            let known = found.pod_gateway == Some(found.host.as_ref()?.mac);
+            (needed && !known).then_some(Difference::PodNeighbourUnknown { ifname })
+        }
         Step::Address(place, address) => address_difference(found, *place, *address, ifname),
         Step::Route { at: Place::Host, destination, .. } => host_route(found, *destination, ifname),
         Step::Route { destination, via, .. } => {
             let index = found.pod.as_ref()?.index;
+            // The default route may be another interface's of the same pod.
+            let anywhere = step.is_pod_default();
             let there = found.pod_routes.iter().any(|route| {
+                let mut hops = route.hops.iter();
                 route.destination == *destination
-                    && route.hops.iter().any(|hop| hop.index == index && hop.via == *via)
+                    && hops.any(|hop| hop.via == *via && (anywhere || hop.index == index))
             });
             let (destination, via) = (*destination, *via);
             (!there).then_some(Difference::PodRouteMissing { destination, via, ifname })

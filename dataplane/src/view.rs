@@ -27,6 +27,8 @@ pub(crate) struct LinkView {
     pub(crate) peer: Option<u32>,
     pub(crate) group: u32,
     pub(crate) veth: bool,
+    /// Part of a bridge, bond or the like.
+    pub(crate) enslaved: bool,
     pub(crate) proxy_arp: bool,
     pub(crate) forwards_ipv4: bool,
 }
@@ -49,6 +51,7 @@ impl LinkView {
                     view.operational = matches!(state, State::Up | State::Unknown);
                 }
                 LinkAttribute::Link(peer) => view.peer = Some(*peer),
+                LinkAttribute::Controller(index) => view.enslaved = *index != 0,
                 LinkAttribute::Group(group) => view.group = *group,
                 LinkAttribute::LinkInfo(info) => {
                     view.veth |= info.contains(&LinkInfo::Kind(InfoKind::Veth));

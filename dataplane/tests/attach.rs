@@ -10,7 +10,8 @@ mod lab;
 use std::process::{Command, Stdio};
 
 use flock_dataplane::{
-    Dataplane, Error, Netns, NodeSettings, PodLink, Wired, host_ifname, host_ifname_nth,
+    Dataplane, Error, GATEWAY4, GATEWAY6, Netns, NodeSettings, PodLink, Wired, host_ifname,
+    host_ifname_nth,
 };
 use lab::{Space, address, dual, ip4, ip6, on_node};
 
@@ -86,6 +87,45 @@ fn the_first_packet_is_never_lost() {
             });
             assert!(answered.iter().all(Option::is_some), "pod {n}: {answered:?}");
         }
+    });
+}
+
+#[test]
+fn a_repaired_link_keeps_its_hardware_addresses() {
+    on_node(|node| async move {
+        let dataplane = ready().await;
+        let pod = Space::new("p");
+        let chosen = dataplane.attach(dual(&pod, 2)).await.unwrap();
+        assert_ne!(chosen.host.mac, chosen.pod.mac);
+        let link = PodLink {
+            host_mac: Some(chosen.host.mac),
+            pod_mac: Some(chosen.pod.mac),
+            ..dual(&pod, 2)
+        };
+        node.ip(&format!("link del {}", link.host_ifname));
+        dataplane.repair(link.clone()).await.unwrap();
+        let mac = |bytes: [u8; 6]| bytes.map(|byte| format!("{byte:02x}")).join(":");
+        let host = node.ip(&format!("-o link show {}", link.host_ifname));
+        assert!(host.contains(&format!("link/ether {}", mac(chosen.host.mac))), "{host}");
+        let inside = pod.ip("-o link show eth0");
+        assert!(inside.contains(&format!("link/ether {}", mac(chosen.pod.mac))), "{inside}");
+        // And an attach answers with those that it was given.
+        dataplane.retire(&link.host_ifname, link.own_addresses().collect(), vec![]).await.unwrap();
+        dataplane.reap().await.unwrap();
+        let again = dataplane.attach(link).await.unwrap();
+        assert_eq!((again.host.mac, again.pod.mac), (chosen.host.mac, chosen.pod.mac));
+    });
+}
+
+#[test]
+fn the_gateways_are_those_of_the_crate() {
+    on_node(|node| async move {
+        let dataplane = ready().await;
+        let pod = Space::new("p");
+        let wired = dataplane.attach(dual(&pod, 2)).await.unwrap();
+        let addresses = node.ip(&format!("addr show dev {}", wired.host.name));
+        assert!(addresses.contains(&format!("inet6 {GATEWAY6}/64")), "{addresses}");
+        assert!(addresses.contains(&format!("inet {GATEWAY4}/32")), "{addresses}");
     });
 }
 

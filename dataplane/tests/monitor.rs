@@ -101,6 +101,27 @@ fn removed_rules_are_told_and_preparing_again_restores_them() {
     });
 }
 
+/// A table's end is many events, for each rule, chain and set: one answer.
+#[test]
+fn rules_that_go_together_are_told_once() {
+    on_node(|node| async move {
+        let dataplane = Dataplane::start().unwrap();
+        let settings = NodeSettings::default();
+        dataplane.prepare_node(&settings).await.unwrap();
+        let mut events = dataplane.monitor().unwrap();
+        for command in ["flush ruleset", "delete table inet flock", "flush ruleset"] {
+            node.nft(command);
+            let mut told = Vec::new();
+            let quiet = Duration::from_millis(200);
+            while let Ok(Some(event)) = tokio::time::timeout(quiet, events.recv()).await {
+                told.push(event);
+            }
+            assert_eq!(told, vec![Drift::RulesGone], "{command}");
+            dataplane.prepare_node(&settings).await.unwrap();
+        }
+    });
+}
+
 #[test]
 fn a_flood_becomes_one_lost() {
     on_node(|node| async move {

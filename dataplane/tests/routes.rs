@@ -67,6 +67,111 @@ fn a_missing_interface_is_named() {
     });
 }
 
+/// A pod whose namespace died without DEL, and one that is on its way out.
+#[test]
+fn a_next_hop_without_a_link_is_left_out() {
+    on_node(|node| async move {
+        let dataplane = Dataplane::start().unwrap();
+        let pods = [Space::new("p"), Space::new("p"), Space::new("p")];
+        let links: Vec<PodLink> = pods.iter().zip(10..).map(|(pod, n)| dual(pod, n)).collect();
+        for link in &links {
+            dataplane.attach(link.clone()).await.unwrap();
+        }
+        node.ip(&format!("link del {}", links[0].host_ifname));
+        dataplane.retire(&links[1].host_ifname, vec![], vec![]).await.unwrap();
+        for (six, text) in [(true, "2001:db8:ca::1"), (false, "192.0.2.53")] {
+            let address = address(text);
+            let wanted = NodeRoute::Anycast { address, next_hops: hops(&links, six) };
+            let served = NodeRoute::Anycast { address, next_hops: hops(&links[2..], six) };
+            for _ in 0..2 {
+                dataplane.set_route(wanted.clone()).await.unwrap();
+                assert_eq!(dataplane.our_routes().await.unwrap(), vec![served.clone()]);
+            }
+            let none = NodeRoute::Anycast { address, next_hops: hops(&links[..2], six) };
+            let error = dataplane.set_route(none).await.unwrap_err();
+            assert!(matches!(error, Error::NoSuchLink { .. }), "{error}");
+            assert_eq!(dataplane.our_routes().await.unwrap(), vec![served]);
+            dataplane.remove_route(RouteKey::Anycast(address)).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn only_an_anycast_route_of_ours_is_replaced() {
+    on_node(|node| async move {
+        let dataplane = Dataplane::start().unwrap();
+        node.ip("link add up0 type veth peer name up1");
+        node.ip("link set up1 up");
+        node.ip("link set up0 up");
+        node.ip("addr add 10.9.0.1/24 dev up0");
+        node.ip("addr add 2001:db8:9::1/64 dev up0 nodad");
+        let pods = [Space::new("p"), Space::new("p")];
+        let links: Vec<PodLink> = pods.iter().zip(2..).map(|(pod, n)| dual(pod, n)).collect();
+        for link in &links {
+            dataplane.attach(link.clone()).await.unwrap();
+        }
+        for command in [
+            "route add 192.0.2.7/32 via 10.9.0.2 proto static",
+            "route add 192.0.2.8/32 dev up0 proto static metric 100",
+            "route add unreachable 192.0.2.9/32 proto static",
+            "-6 route add 2001:db8:ca::7/128 via 2001:db8:9::2 proto static",
+            "-6 route add 2001:db8:ca::8/128 dev up0 proto static metric 100",
+            "-6 route add unreachable 2001:db8:ca::9/128 proto static",
+        ] {
+            node.ip(command);
+        }
+        let before = node.picture();
+        for text in [
+            // A pod's own, and everybody else's.
+            "10.244.1.2",
+            "192.0.2.7",
+            "192.0.2.8",
+            "192.0.2.9",
+            "2001:db8:a::2",
+            "2001:db8:ca::7",
+            "2001:db8:ca::8",
+            "2001:db8:ca::9",
+        ] {
+            let taken = address(text);
+            let next_hops = hops(&links[1..], taken.is_ipv6());
+            let route = NodeRoute::Anycast { address: taken, next_hops };
+            let error = dataplane.set_route(route).await.unwrap_err();
+            assert!(
+                matches!(error, Error::AddressTaken { address } if address == taken),
+                "{text}: {error}"
+            );
+            assert_eq!(node.picture(), before, "{text}");
+        }
+    });
+}
+
+/// What hides our own route from a lookup does not make it another's.
+#[test]
+fn a_hidden_anycast_route_is_still_ours() {
+    on_node(|node| async move {
+        let dataplane = Dataplane::start().unwrap();
+        let pods = [Space::new("p"), Space::new("p")];
+        let links: Vec<PodLink> = pods.iter().zip(2..).map(|(pod, n)| dual(pod, n)).collect();
+        for link in &links {
+            dataplane.attach(link.clone()).await.unwrap();
+        }
+        node.ip("rule add priority 1 unreachable");
+        node.ip("-6 rule add priority 1 unreachable");
+        for (six, text) in [(true, "2001:db8:ca::1"), (false, "192.0.2.53")] {
+            // A summary of the same length is ours too, and yields.
+            let prefix = address(text).into();
+            dataplane.set_route(NodeRoute::Blackhole { prefix }).await.unwrap();
+            for count in [1, 2, 1] {
+                let next_hops = hops(&links[..count], six);
+                let route = NodeRoute::Anycast { address: address(text), next_hops };
+                dataplane.set_route(route.clone()).await.unwrap();
+                assert!(dataplane.our_routes().await.unwrap().contains(&route), "{count} {text}");
+            }
+        }
+        assert_eq!(dataplane.our_routes().await.unwrap().len(), 4);
+    });
+}
+
 #[test]
 fn summaries_answer_unreachable_and_yield_to_pods() {
     on_node(|node| async move {

@@ -57,7 +57,7 @@ const DRIFTS: &[(&str, &str, &[&str])] = &[
     ),
     ("pod", "link del eth0", &["host interface {if} is gone", "interface eth0 is gone in the pod"]),
     ("pod", "link set eth0 down", &["interface eth0 is down in the pod"]),
-    ("pod", "link set eth0 mtu 1300", &["interface eth0 in the pod has MTU 1300, not 1500"]),
+    ("pod", "link set eth0 mtu 1600", &["interface eth0 in the pod has MTU 1600, more than 1500"]),
     (
         "pod",
         "addr del 10.244.1.2/32 dev eth0",
@@ -151,6 +151,25 @@ fn switches_and_admissions_are_part_of_it() {
         assert_eq!(dataplane.repair(link.clone()).await.unwrap().len(), 2);
         assert!(dataplane.rules_present().await.unwrap());
         assert_eq!(dataplane.verify(link).await.unwrap(), vec![]);
+    });
+}
+
+/// A chained `tuning` plugin may make it smaller, and that is to stay.
+#[test]
+fn a_smaller_mtu_in_the_pod_is_its_own_choice() {
+    on_node(|node| async move {
+        let dataplane = Dataplane::start().unwrap();
+        dataplane.prepare_node(&NodeSettings::default()).await.unwrap();
+        let pod = Space::new("p");
+        let link = link(&pod, 2);
+        dataplane.attach(link.clone()).await.unwrap();
+        pod.ip("link set eth0 mtu 1300");
+        assert_eq!(dataplane.verify(link.clone()).await.unwrap(), vec![]);
+        node.ip("route del 10.244.1.2/32");
+        node.ip(&format!("link set {} mtu 1300", link.host_ifname));
+        assert_eq!(dataplane.repair(link.clone()).await.unwrap().len(), 2);
+        assert!(pod.ip("link show eth0").contains("mtu 1300"));
+        assert!(node.ip(&format!("link show {}", link.host_ifname)).contains("mtu 1500"));
     });
 }
 

@@ -124,3 +124,78 @@ fn a_pod_that_is_not_ready_gets_no_route_and_a_restart_changes_nothing() {
     node.await_ready().unwrap();
     await_hops(&node, 0);
 }
+
+#[test]
+fn a_pod_that_died_without_del_does_not_take_the_address_from_the_others() {
+    let node = Node::running().unwrap();
+    let plugin = node.plugin().unwrap();
+    let [dies, lives, comes] = ["a", "b", "c"].map(|name| {
+        declare(&node, name, true);
+        Pod::new(name).unwrap()
+    });
+    plugin.add(&dies).unwrap();
+    plugin.add(&lives).unwrap();
+    drop(dies.netns);
+    await_hops(&node, 1);
+    ping(node.netns(), SIX.parse().unwrap()).unwrap();
+    plugin.add(&comes).unwrap();
+    assert_eq!((hops(&node, SIX).unwrap(), hops(&node, FOUR).unwrap()), (2, 2));
+    until("the dead pod to be shown as such", PATIENCE, || {
+        let shown = node.cli_json(&["pods"])?;
+        let rows = shown["pods"].as_array().cloned().unwrap_or_default();
+        let dead = rows.iter().find(|row| row["name"] == "a");
+        ensure!(dead.is_some_and(|row| row["ready"] == json!(false)), "{shown}");
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_address_is_either_a_pods_own_or_anycast() {
+    let node = Node::running().unwrap();
+    let plugin = node.plugin().unwrap();
+    let victim = Pod::new("victim").unwrap();
+    let own = rack::pod::addresses(&plugin.add(&victim).unwrap()).unwrap();
+    for address in own {
+        let wish = address.to_string();
+        let manifest = manifests::pod("default", "thief", &[("anycast", &wish)]);
+        node.write_pod(&manifest, Writing::Renamed).unwrap();
+        let refusal = plugin.try_add(&Pod::new("thief").unwrap()).unwrap().unwrap_err();
+        assert!(refusal.msg.contains(&wish), "{refusal}");
+        ping(node.netns(), address).unwrap();
+    }
+    // And the other way round: the pool does not hand out what is anycast.
+    let manifest =
+        manifests::pod("default", "shared", &[("anycast", "10.244.1.3"), ("ready", "false")]);
+    node.write_pod(&manifest, Writing::Renamed).unwrap();
+    plugin.add(&Pod::new("shared").unwrap()).unwrap();
+    let next = rack::pod::addresses(&plugin.add(&Pod::new("next").unwrap()).unwrap()).unwrap();
+    assert!(next.iter().all(|address| address.to_string() != "10.244.1.3"), "{next:?}");
+}
+
+#[test]
+fn the_nodes_own_address_cannot_be_made_anycast() {
+    let node = Node::running().unwrap();
+    let plugin = node.plugin().unwrap();
+    let manifest = manifests::pod("default", "thief", &[("anycast", rack::node::OUTSIDE_V4)]);
+    node.write_pod(&manifest, Writing::Renamed).unwrap();
+    let pod = Pod::new("thief").unwrap();
+    let _either_way = plugin.try_add(&pod).unwrap();
+    ping(node.netns(), rack::node::OUTSIDE_V4.parse().unwrap()).unwrap();
+}
+
+#[test]
+fn the_first_packet_from_an_anycast_source_leaves_at_once() {
+    let node = Node::running().unwrap();
+    declare(&node, "a", true);
+    let pod = Pod::new("a").unwrap();
+    node.plugin().unwrap().add(&pod).unwrap();
+    for (source, target) in [(SIX, rack::node::NODE_V6), (FOUR, rack::node::NODE_V4)] {
+        pod.netns.exec("ping", &["-n", "-c", "1", "-W", "2", "-I", source, target]).unwrap();
+        let beyond = if source == SIX { rack::node::OUTSIDE_V6 } else { rack::node::OUTSIDE_V4 };
+        node.outside().unwrap().ip(&format!("route add {source} via {target}")).unwrap();
+        pod.netns
+            .exec("ping", &["-n", "-c", "3", "-i", "0.2", "-W", "2", "-I", source, beyond])
+            .unwrap();
+    }
+}

@@ -66,7 +66,7 @@ fn check_names_each_kind_of_drift_inside_the_pod() {
         ("route del default", &["0.0.0.0/0"]),
         ("-6 route del default", &["::/0"]),
         ("link set eth0 down", &["eth0", "down"]),
-        ("link set eth0 mtu 1300", &["1300"]),
+        ("link set eth0 mtu 1600", &["1600"]),
         ("link set lo down", &["lo"]),
         ("addr del 192.0.2.1/32 dev lo", &["192.0.2.1"]),
         ("addr del 2001:db8:cafe::1/128 dev lo", &["2001:db8:cafe::1"]),

@@ -89,6 +89,64 @@ fn a_deleted_nodeconfig_keeps_pods_and_refuses_new_ones() {
 }
 
 #[test]
+fn a_bad_nodeconfig_after_a_deletion_brings_the_last_good_one_back() {
+    let node = Node::running().unwrap();
+    let plugin = node.plugin().unwrap();
+    fs::remove_file(node.file("standalone/nodeconfig.yaml")).unwrap();
+    await_finding(&node, "NodeConfig", "fail", "deleted");
+    node.write("nodeconfig.yaml", "", Writing::InPlace).unwrap();
+    await_finding(&node, "NodeConfig", "fail", "refused");
+    assert!(!finding(&node, "NodeConfig").to_string().contains("deleted"));
+    plugin.add(&Pod::new("pod").unwrap()).unwrap();
+}
+
+#[test]
+fn a_directory_that_is_swapped_or_made_anew_is_followed() {
+    let node = Node::running().unwrap();
+    let plugin = node.plugin().unwrap();
+    let root = node.file("standalone");
+    let config = serde_json::to_string(&node_config(node.name(), &[POD_CIDR6], &["10.7.0.0/24"]));
+    let next = node.file("next");
+    manifests::write(&next.join("nodeconfig.yaml"), &config.unwrap(), Writing::Renamed).unwrap();
+    fs::create_dir(next.join("pods")).unwrap();
+    fs::rename(&root, node.file("old")).unwrap();
+    fs::rename(&next, &root).unwrap();
+    let gets = |name: &str, start: &str| {
+        let pod = Pod::new(name).unwrap();
+        let got = addresses(&plugin.add(&pod).unwrap()).unwrap();
+        assert!(got[1].to_string().starts_with(start), "{got:?}");
+        plugin.del(&pod).unwrap();
+    };
+    gets("swapped", "10.7.0.");
+    let written = manifests::pod("default", "told", &[("addresses", "192.0.2.9")]);
+    node.write_pod(&written, Writing::Renamed).unwrap();
+    gets("told", "192.0.2.9");
+    fs::remove_dir_all(&root).unwrap();
+    await_finding(&node, "NodeConfig", "fail", "deleted");
+    node.configure(&node_config(node.name(), &[POD_CIDR6], &["10.8.0.0/24"])).unwrap();
+    await_finding(&node, "NodeConfig", "ok", "in force");
+    gets("anew", "10.8.0.");
+}
+
+#[test]
+fn a_fifo_among_the_files_stops_nobody() {
+    let node = Node::running().unwrap();
+    let plugin = node.plugin().unwrap();
+    let pipe = |relative: &str| {
+        let path = node.file("standalone").join(relative);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let _ = fs::remove_file(&path);
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, path, kind, rustix::fs::Mode::RUSR, 0).unwrap();
+    };
+    pipe("pods/x.yaml");
+    pipe("nodeconfig.yaml");
+    await_finding(&node, "pod manifest", "warn", "not a regular file");
+    await_finding(&node, "NodeConfig", "fail", "not a regular file");
+    plugin.add(&Pod::new("pod").unwrap()).unwrap();
+}
+
+#[test]
 fn a_network_removed_under_living_pods_is_kept_and_new_pods_are_refused() {
     let node = Node::running().unwrap();
     let plugin = node.plugin().unwrap();
@@ -180,4 +238,34 @@ fn a_manifest_that_cannot_be_read_fails_its_pod_only() {
     assert!(refusal.msg.contains("pods/broken.yaml"), "{refusal}");
     plugin.add(&Pod::new("other").unwrap()).unwrap();
     assert_eq!(finding(&node, "pod manifest")["status"], "warn");
+}
+
+#[test]
+fn a_manifest_that_is_linked_into_place_is_read_at_the_call() {
+    let node = Node::running().unwrap();
+    let plugin = node.plugin().unwrap();
+    let manifest = manifests::pod("default", "linked", &[("addresses", "192.0.2.10")]);
+    let aside = node.file("aside.yaml");
+    fs::write(&aside, manifest.to_string()).unwrap();
+    let pods = node.file("standalone/pods");
+    fs::create_dir_all(&pods).unwrap();
+    plugin.add(&Pod::new("other").unwrap()).unwrap();
+    fs::hard_link(&aside, pods.join("linked.yaml")).unwrap();
+    fs::remove_file(&aside).unwrap();
+    let got = addresses(&plugin.add(&Pod::new("linked").unwrap()).unwrap()).unwrap();
+    assert!(got.contains(&"192.0.2.10".parse::<IpAddr>().unwrap()), "{got:?}");
+}
+
+#[test]
+fn an_emptied_manifest_takes_nothing_away() {
+    let node = Node::running().unwrap();
+    let plugin = node.plugin().unwrap();
+    let manifest = manifests::pod("default", "p", &[("addresses", "192.0.2.11")]);
+    node.write_pod(&manifest, Writing::Renamed).unwrap();
+    // A call, so that the manifest has been read for certain.
+    plugin.add(&Pod::new("other").unwrap()).unwrap();
+    node.write("pods/default.p.yaml", "", Writing::InPlace).unwrap();
+    await_finding(&node, "pod manifest", "warn", "empty");
+    let got = addresses(&plugin.add(&Pod::new("p").unwrap()).unwrap()).unwrap();
+    assert!(got.contains(&"192.0.2.11".parse::<IpAddr>().unwrap()), "{got:?}");
 }

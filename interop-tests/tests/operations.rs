@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use rack::binaries;
 use rack::manifests::node_config;
 use rack::node::{Node, POD_CIDR4, POD_CIDR6};
@@ -53,6 +53,27 @@ fn status_waits_for_sessions_until_the_timeout() {
     config["spec"]["readiness"] = json!({ "sessions": 1, "timeout": "1s" });
     node.configure(&config).unwrap();
     until("the timeout", PATIENCE, || Ok(plugin.status()?.map(drop)?)).unwrap();
+}
+
+#[test]
+fn status_says_no_when_no_add_could_be_served() {
+    let node = Node::running().unwrap();
+    let plugin = node.plugin().unwrap().speaking("1.1.0");
+    plugin.status().unwrap().unwrap();
+    let pod = Pod::new("pod").unwrap();
+    plugin.add(&pod).unwrap();
+    for (cidr6, cidr4, word) in [
+        (&[][..], &[][..], "spec.cidr6"),
+        (&["2001:db8:b::/64"][..], &["10.7.0.0/24"][..], "1 pod(s)"),
+    ] {
+        node.configure(&node_config(node.name(), cidr6, cidr4)).unwrap();
+        until("STATUS to say no", PATIENCE, || {
+            let refusal = plugin.status()?.err().context("it says yes")?;
+            ensure!(refusal.code == 50 && refusal.msg.contains(word), "{refusal}");
+            Ok(())
+        })
+        .unwrap();
+    }
 }
 
 #[test]

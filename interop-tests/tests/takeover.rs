@@ -8,9 +8,11 @@
 
 use std::fs;
 
+use anyhow::ensure;
 use rack::node::Node;
 use rack::pod::{Pod, addresses};
 use rack::probe::ping;
+use rack::wait::{PATIENCE, until};
 use serde_json::{Value, json};
 
 /// Keeps of an entry what the Go agent would have written.
@@ -70,4 +72,70 @@ fn living_pods_of_the_go_agent_go_on_untouched() {
         plugin.del(pod).unwrap();
     }
     node.await_no_leftovers().unwrap();
+}
+
+#[test]
+fn an_entry_without_a_link_is_wired_anew_by_its_next_add() {
+    let mut node = Node::new().unwrap();
+    let pod = Pod::new("pod").unwrap();
+    let state = json!({ "version": 1, "node": node.name(), "allocations": [{
+        "container_id": pod.container_id, "namespace": "default", "pod_name": "pod",
+        "owner_uid": "u", "ip6": "2001:db8:a::ab", "ip4": "10.244.1.51", "state": "committed",
+        "allocated_at": "2026-01-02T03:04:05Z",
+    }] });
+    fs::write(node.state_dir().join("allocations.json"), state.to_string()).unwrap();
+    node.start().unwrap();
+    node.await_ready().unwrap();
+    let shown = node.cli_json(&["pods"]).unwrap();
+    assert_eq!(shown["pods"][0]["ready"], json!(false), "{shown}");
+    let plugin = node.plugin().unwrap();
+    let result = plugin.add(&pod).unwrap();
+    for address in addresses(&result).unwrap() {
+        ping(node.netns(), address).unwrap();
+    }
+    plugin.check(&pod, &result).unwrap().unwrap();
+    plugin.del(&pod).unwrap();
+    node.await_no_leftovers().unwrap();
+}
+
+#[test]
+fn after_a_lost_state_file_living_pods_keep_their_addresses() {
+    let mut node = Node::running().unwrap();
+    let plugin = node.plugin().unwrap();
+    let pods: Vec<Pod> = (0..20).map(|n| Pod::new(&format!("p{n}")).unwrap()).collect();
+    let held: Vec<_> =
+        pods.iter().flat_map(|pod| addresses(&plugin.add(pod).unwrap()).unwrap()).collect();
+    node.kill().unwrap();
+    fs::remove_file(node.state_dir().join("allocations.json")).unwrap();
+    node.start().unwrap();
+    node.await_ready().unwrap();
+    let next = Pod::new("next").unwrap();
+    let fresh = addresses(&plugin.add(&next).unwrap()).unwrap();
+    assert!(fresh.iter().all(|address| !held.contains(address)), "{fresh:?}");
+    for address in held {
+        ping(node.netns(), address).unwrap();
+    }
+}
+
+#[test]
+fn without_a_nodeconfig_a_restart_keeps_its_pods() {
+    let mut node = Node::running().unwrap();
+    let plugin = node.plugin().unwrap();
+    let pod = Pod::new("pod").unwrap();
+    let result = plugin.add(&pod).unwrap();
+    let routes = node.netns().ip("route show").unwrap();
+    node.kill().unwrap();
+    fs::remove_file(node.file("standalone/nodeconfig.yaml")).unwrap();
+    node.start().unwrap();
+    until("the admin socket", PATIENCE, || {
+        let shown = node.cli_json(&["pods"])?;
+        ensure!(shown["pods"][0]["ready"] == json!(true), "{shown}");
+        Ok(())
+    })
+    .unwrap();
+    assert!(!node.socket().exists(), "no call can be served yet");
+    for address in addresses(&result).unwrap() {
+        ping(node.netns(), address).unwrap();
+    }
+    assert_eq!(node.netns().ip("route show").unwrap(), routes);
 }

@@ -10,6 +10,7 @@ mod parse;
 mod plan;
 
 pub use crate::ipam::{IpAlgo, IpAlgoField};
+pub(crate) use parse::ready;
 pub use parse::{PREFIX, PodWishes, parse};
 pub use plan::{AddressPlan, Primary, resolve};
 

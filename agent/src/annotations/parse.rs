@@ -11,6 +11,12 @@ use crate::ipam::{self, BadNetwork, IpAlgo};
 
 /// What all our annotations begin with.
 pub const PREFIX: &str = "flock.fritzlab.net/";
+/// Readiness by hand, in standalone mode.
+const READY: &str = "ready";
+/// No list has more entries. A pod with more addresses is a mistake, and each costs a route.
+const MAX_ENTRIES: usize = 64;
+/// How much of a list that is too long an error repeats.
+const SHOWN: usize = 64;
 
 /// What a pod asks for; nothing asked for is the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,8 +35,6 @@ pub struct PodWishes {
     pub anycast: Vec<IpAddr>,
     /// Addresses of its own, instead of or beside allocated ones.
     pub addresses: Vec<IpAddr>,
-    /// Readiness by hand, in standalone mode.
-    pub ready: Option<bool>,
     /// What was overlooked, for the log and the pod's events.
     pub warnings: Vec<String>,
 }
@@ -45,7 +49,10 @@ pub fn parse(annotations: &BTreeMap<String, String>) -> Result<PodWishes, Annota
         match name {
             "ipv6" => wishes.ipv6 = Some(boolean(name, value)?),
             "ipv4" => wishes.ipv4 = Some(boolean(name, value)?),
-            "ready" => wishes.ready = Some(boolean(name, value)?),
+            // Not a wish: the source reads it, and here it only has to be one.
+            READY => {
+                boolean(name, value)?;
+            }
             "cidr6" => wishes.cidr6 = list(name, value, ipam::network6)?,
             "cidr4" => wishes.cidr4 = list(name, value, ipam::network4)?,
             "anycast" => wishes.anycast = list(name, value, ipam::address)?,
@@ -71,6 +78,14 @@ pub fn parse(annotations: &BTreeMap<String, String>) -> Result<PodWishes, Annota
     Ok(wishes)
 }
 
+/// Whether the pod is Ready as far as its annotation says: without one it is.
+pub(crate) fn ready(annotations: &BTreeMap<String, String>) -> Result<bool, AnnotationError> {
+    match annotations.get(&format!("{PREFIX}{READY}")) {
+        None => Ok(true),
+        Some(value) => boolean(READY, value),
+    }
+}
+
 /// The words that Go's `strconv.ParseBool` takes, because existing pods use them.
 fn boolean(name: &str, value: &str) -> Result<bool, AnnotationError> {
     match value.trim() {
@@ -90,6 +105,13 @@ fn list<T: PartialEq>(
     let mut found = Vec::new();
     if value.trim().is_empty() {
         return Ok(found);
+    }
+    // Before anything is read: what follows compares each entry with all before it.
+    let entries = value.split(',').count();
+    if entries > MAX_ENTRIES {
+        let start: String = value.chars().take(SHOWN).chain(['…']).collect();
+        let problem = format!("it has {entries} entries, and at most {MAX_ENTRIES} are allowed");
+        return Err(AnnotationError::bad(name, start, problem));
     }
     for word in value.split(',').map(str::trim) {
         if word.is_empty() {

@@ -140,16 +140,13 @@ fn digits(field: IpAlgoField, who: &PodIdentity) -> Vec<u8> {
     (0..16u32).rev().map(|i| ((hash >> (4 * i)) & 0xf) as u8).collect()
 }
 
-/// An image that is named by its content is already a hash, and a better one: `64 hex digits`,
-/// `sha256:…`, or `name@sha256:…`.
+/// An image of 64 hex digits, and nothing else, is already a hash. `name@sha256:…` is not: it is
+/// hashed as written, as the Go agent did, so that addresses stay what they were.
 fn image_digest(image: &str) -> Option<Vec<u8>> {
-    let hex = image.rsplit_once("sha256:").map_or(image, |(before, hex)| {
-        if before.is_empty() || before.ends_with('@') { hex } else { image }
-    });
-    if hex.len() != 64 {
+    if image.len() != 64 {
         return None;
     }
-    hex.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect()
+    image.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect()
 }
 
 /// FNV-1a, 64 bits, as Go's `hash/fnv` and everyone else has it.

@@ -52,12 +52,13 @@ impl Pods {
             // Taken over from a store that did not write it down: the container id has to do.
             _ => true,
         };
+        // One whose link went with its namespace is not there any more, whatever the record says.
         if attachment.phase == Phase::Serving && same_namespace {
             return Ok(Some(record));
         }
         tracing::info!(container = call.key.container_id, "clearing away an earlier attachment");
         self.detach(&call.key).await?;
-        self.reaper.settle().await;
+        self.reaper.settle().await.map_err(|error| CniError::new(error::TRY_AGAIN_LATER, error))?;
         Ok(None)
     }
 
@@ -165,16 +166,19 @@ impl Pods {
 
     /// That of the way to the first peer, else of the default route.
     async fn uplink_mtu_now(&self, config: &NodeConfig) -> u32 {
-        let peers = config.bgp.iter().flat_map(|bgp| &bgp.peers);
-        let peer = peers.into_iter().find_map(|peer| match peer.endpoint {
-            Endpoint::Address(address) => Some(address),
-            Endpoint::Interface(_) => None,
-        });
-        let uplink = match peer {
-            Some(peer) => self.dataplane.uplink_towards(peer).await,
+        let first = config.bgp.iter().flat_map(|bgp| &bgp.peers).next();
+        let uplink = match first.map(|peer| &peer.endpoint) {
+            Some(Endpoint::Address(address)) => self.dataplane.uplink_towards(*address).await,
+            Some(Endpoint::Interface(name)) => self.dataplane.uplink_named(name).await,
             None => self.dataplane.default_uplink().await,
         };
-        uplink.ok().flatten().map_or(DEFAULT_MTU, |uplink| uplink.mtu)
+        let problem = match uplink {
+            Ok(Some(uplink)) => return uplink.mtu,
+            Ok(None) => "there is no way to the first peer, or no default route".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!(problem, mtu = DEFAULT_MTU, "cannot tell the uplink's MTU; set spec.mtu");
+        DEFAULT_MTU
     }
 
     /// From a plan to a working pod. A name or an address that the kernel knows to be somebody
@@ -234,12 +238,13 @@ impl Pods {
         for last in [false, true] {
             let (wish, config) = (draft.clone(), config.clone());
             let step = self.ledger.ask(move |book| {
-                let going = !book.doomed().is_empty();
+                let going = book.has_doomed();
                 book.reserve(wish, &config).map_err(|error| (error, going))
             });
             match step.await.map_err(closed)? {
                 Ok(record) => return Ok(record),
-                Err((_, true)) if !last => self.reaper.settle().await,
+                // A refusal is in the log, and the second try says what is missing.
+                Err((_, true)) if !last => drop(self.reaper.settle().await),
                 Err((error, _)) => {
                     return Err(CniError::new(error::TRY_AGAIN_LATER, error.to_string()));
                 }
@@ -312,7 +317,7 @@ impl Pods {
                 // The pod's last link may be one that is being deleted at this moment.
                 Err(KernelError::PodInterfaceTaken { .. }) if !waited => {
                     waited = true;
-                    self.reaper.settle().await;
+                    let _ = self.reaper.settle().await;
                 }
                 Err(error) => return Err(failed("ADD, wiring the pod", error).into()),
             }

@@ -4,13 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use flock_cni::cidr::IpCidr;
 use flock_cni::result::{CniResult, Dns, Interface, IpConfig, Route};
+use flock_dataplane::{GATEWAY4, GATEWAY6};
 
 use crate::store::Allocation;
-
-/// The pod's way out, IPv6: on every host veth.
-const GATEWAY6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1));
-/// The pod's way out, IPv4: on every host veth.
-const GATEWAY4: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1));
 
 /// The result: the host's interface, the pod's, the addresses (IPv6 first), the routes, and DNS
 /// as the network configuration says.
@@ -23,11 +19,11 @@ pub(super) fn result(record: &Allocation, sandbox: &str, dns: &Dns) -> CniResult
     };
     let mut routes = Vec::new();
     if record.ip6.is_some() {
-        routes.extend(default_by(GATEWAY6));
+        routes.extend(default_by(GATEWAY6.into()));
     }
     if record.ip4.is_some() {
-        routes.push(Route { dst: IpCidr::host(GATEWAY4), gw: None });
-        routes.extend(default_by(GATEWAY4));
+        routes.push(Route { dst: IpCidr::host(GATEWAY4.into()), gw: None });
+        routes.extend(default_by(GATEWAY4.into()));
     }
     let mut addresses = super::book::own_addresses(record);
     addresses.sort_by_key(IpAddr::is_ipv4);
@@ -43,7 +39,7 @@ pub(super) fn result(record: &Allocation, sandbox: &str, dns: &Dns) -> CniResult
 }
 
 fn ip(address: IpAddr) -> IpConfig {
-    let gateway = if address.is_ipv6() { GATEWAY6 } else { GATEWAY4 };
+    let gateway = if address.is_ipv6() { GATEWAY6.into() } else { GATEWAY4.into() };
     IpConfig { address: IpCidr::host(address), gateway: Some(gateway), interface: Some(1) }
 }
 
@@ -59,4 +55,27 @@ fn default_by(gateway: IpAddr) -> Option<Route> {
 /// A MAC address as people write it.
 pub(super) fn mac(bytes: [u8; 6]) -> String {
     bytes.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+/// The bytes of a MAC address; `None` for anything else.
+pub(super) fn read_mac(text: &str) -> Option<[u8; 6]> {
+    let bytes: Vec<u8> = text
+        .split(':')
+        .map(|part| u8::from_str_radix(part, 16).ok().filter(|_| part.len() == 2))
+        .collect::<Option<_>>()?;
+    bytes.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mac_address_is_read_as_it_is_written() {
+        let bytes = [0x02, 0, 0xab, 0xcd, 0xef, 0x9];
+        assert_eq!(read_mac(&mac(bytes)), Some(bytes));
+        for bad in ["", "02:00", "02:00:ab:cd:ef:09:11", "02:00:ab:cd:ef:zz", "2:0:ab:cd:ef:9"] {
+            assert_eq!(read_mac(bad), None, "{bad}");
+        }
+    }
 }

@@ -29,6 +29,8 @@ pub enum Phase {
     Serving,
     /// A DEL, or the undoing of an ADD, is under way or has to be repeated.
     Leaving,
+    /// Its namespace died, and its link with it; it waits for the runtime's DEL.
+    Orphaned,
 }
 
 /// One attachment.
@@ -67,6 +69,17 @@ pub enum ReserveError {
     /// Somebody else has it.
     #[error(transparent)]
     Conflict(#[from] Conflict),
+    /// An address is to be one pod's own and shared by others at the same time.
+    #[error(
+        "address {address} is {held_by}; an address is either a pod's own or anycast, so choose \
+         another one"
+    )]
+    Shared {
+        /// The address.
+        address: IpAddr,
+        /// Whose it is.
+        held_by: String,
+    },
     /// A CIDR went away under living pods.
     #[error(
         "{pods} pod(s) still hold addresses outside the NodeConfig's networks, such as {example}: \
@@ -90,6 +103,10 @@ pub struct Book {
     names: HashMap<String, Key>,
     doomed: Vec<Doomed>,
     ipam: Ipam,
+    /// Anycast addresses, with how many attachments have each: never anybody's own.
+    anycast: HashMap<IpAddr, usize>,
+    /// Links of our kind that no entry knows, with the addresses that the kernel routes to them.
+    strangers: HashMap<String, Vec<IpAddr>>,
     /// Addresses that the kernel turned out to route already, until they are next asked for.
     routed: BTreeSet<IpAddr>,
     /// Attachments outside the networks of this very configuration.
@@ -124,6 +141,8 @@ impl Default for Book {
             names: HashMap::new(),
             doomed: Vec::new(),
             ipam: Ipam::new(COOL_DOWN),
+            anycast: HashMap::new(),
+            strangers: HashMap::new(),
             routed: BTreeSet::new(),
             stranded: None,
             started: Instant::now(),
@@ -135,6 +154,11 @@ impl Default for Book {
 /// How IPAM knows an attachment.
 pub fn holder(key: &Key) -> String {
     format!("{}/{}", key.container_id, key.ifname)
+}
+
+/// How IPAM knows a link that no entry knows.
+fn stranger(host_ifname: &str) -> String {
+    format!("link {host_ifname}, which no entry of the state file knows")
 }
 
 /// All addresses that are this attachment's alone.
@@ -206,6 +230,7 @@ impl Book {
             .filter_map(|address| self.ipam.claim(address, &holder(&key)).err())
             .collect();
         self.names.insert(name, key.clone());
+        self.count_anycast(&record);
         let phase = match record.state {
             State::Committed => Phase::Serving,
             State::Pending => Phase::Leaving,
@@ -221,6 +246,12 @@ impl Book {
         config: &Arc<NodeConfig>,
     ) -> Result<Allocation, ReserveError> {
         self.refuse_while_stranded(config)?;
+        for address in &draft.plan.anycast {
+            if let Some(holder) = self.ipam.holder(*address) {
+                let held_by = format!("held by {holder}");
+                return Err(ReserveError::Shared { address: *address, held_by });
+            }
+        }
         let mut record = draft.record;
         let key = record.key();
         record.host_ifname = Some(self.free_name(&key)?);
@@ -246,6 +277,7 @@ impl Book {
         record.anycast = draft.plan.anycast.clone();
         record.addresses = named_addresses(&draft.plan);
         self.names.insert(record.host_ifname.clone().unwrap_or_default(), key.clone());
+        self.count_anycast(&record);
         self.attachments.insert(key, Attachment { record: record.clone(), phase: Phase::Wiring });
         Ok(record)
     }
@@ -262,11 +294,13 @@ impl Book {
         for primary in [&plan.ipv6, &plan.ipv4].into_iter().flatten() {
             let address = match primary {
                 Primary::Fixed(address) => {
-                    self.ipam.claim(*address, &who.holder)?;
+                    self.claim(*address, &who.holder)?;
                     *address
                 }
                 Primary::Allocate(family) => {
-                    let elsewhere = |address| routed.contains(&address);
+                    let anycast = &self.anycast;
+                    let elsewhere =
+                        |address| routed.contains(&address) || anycast.contains_key(&address);
                     let grant = self.ipam.allocate(family, who, now, &mut self.rng, &elsewhere)?;
                     if let Some(note) = &grant.note {
                         tracing::info!(address = %grant.addr, holder = who.holder, note = %note, "address granted");
@@ -277,10 +311,52 @@ impl Book {
             granted.push(address);
         }
         for address in &plan.extra {
-            self.ipam.claim(*address, &who.holder)?;
+            self.claim(*address, &who.holder)?;
             granted.push(*address);
         }
         Ok(())
+    }
+
+    /// An address that the pod named.
+    fn claim(&mut self, address: IpAddr, holder: &str) -> Result<(), ReserveError> {
+        if self.anycast.contains_key(&address) {
+            let held_by = "anycast of another pod".to_owned();
+            return Err(ReserveError::Shared { address, held_by });
+        }
+        Ok(self.ipam.claim(address, holder)?)
+    }
+
+    fn count_anycast(&mut self, record: &Allocation) {
+        for address in &record.anycast {
+            *self.anycast.entry(*address).or_default() += 1;
+        }
+    }
+
+    fn uncount_anycast(&mut self, record: &Allocation) {
+        for address in &record.anycast {
+            if let Some(count) = self.anycast.get_mut(address) {
+                *count -= 1;
+                if *count == 0 {
+                    self.anycast.remove(address);
+                }
+            }
+        }
+    }
+
+    /// A link that no entry knows: its pod may live, so its addresses are not handed out.
+    pub fn meet_stranger(&mut self, host_ifname: &str, address: IpAddr) {
+        let holder = stranger(host_ifname);
+        if self.ipam.claim(address, &holder).is_ok() {
+            self.strangers.entry(host_ifname.to_owned()).or_default().push(address);
+        }
+    }
+
+    /// A link went; if it was a stranger's, its addresses cool down.
+    pub fn stranger_gone(&mut self, host_ifname: &str) {
+        let now = self.started.elapsed();
+        for address in self.strangers.remove(host_ifname).unwrap_or_default() {
+            self.ipam.release(address, &stranger(host_ifname), now);
+        }
     }
 
     fn free_name(&self, key: &Key) -> Result<String, ReserveError> {
@@ -325,6 +401,7 @@ impl Book {
             for address in own_addresses(&attachment.record) {
                 self.ipam.unallocate(address, &holder(key));
             }
+            self.uncount_anycast(&attachment.record);
             self.names.retain(|_, owner| owner != key);
             self.no_longer_stranded(key);
         }
@@ -335,12 +412,21 @@ impl Book {
         let Some(attachment) = self.attachments.remove(key) else { return };
         let host_ifname = attachment.host_ifname().to_owned();
         let doomed = format!("deleted link {host_ifname} of {}", holder(key));
-        let addresses = own_addresses(&attachment.record);
+        let mut addresses = own_addresses(&attachment.record);
+        // Not what another entry holds: two pods of a broken state file may share one.
+        addresses.retain(|address| self.ipam.holder(*address) == Some(&holder(key)));
         for address in &addresses {
             self.ipam.hold(*address, &doomed);
         }
+        self.uncount_anycast(&attachment.record);
+        self.names.retain(|name, owner| owner != key || *name == host_ifname);
         self.no_longer_stranded(key);
         self.doomed.push(Doomed { host_ifname, holder: doomed, addresses });
+    }
+
+    /// Whether links wait for their deletion.
+    pub fn has_doomed(&self) -> bool {
+        !self.doomed.is_empty()
     }
 
     /// What is to be deleted now. It stays in the book until `reaped`.
@@ -360,6 +446,11 @@ impl Book {
         self.doomed.retain(|link| !gone.contains(link));
     }
 
+    /// Whether an ADD could get anything at all under this configuration.
+    pub fn can_serve(&mut self, config: &Arc<NodeConfig>) -> Result<(), ReserveError> {
+        self.refuse_while_stranded(config)
+    }
+
     fn refuse_while_stranded(&mut self, config: &Arc<NodeConfig>) -> Result<(), ReserveError> {
         let known = self.stranded.as_ref().is_some_and(|known| Arc::ptr_eq(&known.config, config));
         if !known {
@@ -373,8 +464,10 @@ impl Book {
             self.stranded = Some(Stranded { config: config.clone(), held });
         }
         let held = self.stranded.as_ref().map(|known| &known.held);
-        match held.and_then(|held| Some((held.len(), held.first()?))) {
-            Some((pods, (example, _))) => Err(ReserveError::Stranded { pods, example: *example }),
+        let pods =
+            held.map_or(0, |held| held.iter().map(|(_, key)| key).collect::<BTreeSet<_>>().len());
+        match held.and_then(BTreeSet::first) {
+            Some((example, _)) => Err(ReserveError::Stranded { pods, example: *example }),
             None => Ok(()),
         }
     }

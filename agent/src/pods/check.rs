@@ -15,7 +15,8 @@ impl Pods {
         let _turn = self.turns.take(&call.key.container_id).await;
         let key = call.key.clone();
         let known = self.ledger.ask(move |book| book.get(&key).cloned()).await.map_err(closed)?;
-        let Some(attachment) = known.filter(|attachment| attachment.phase == Phase::Serving) else {
+        let there = |phase| matches!(phase, Phase::Serving | Phase::Orphaned);
+        let Some(attachment) = known.filter(|attachment| there(attachment.phase)) else {
             return Err(CniError::new(
                 error::UNKNOWN_CONTAINER,
                 format!(

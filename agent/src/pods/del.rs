@@ -4,7 +4,7 @@
 use flock_cni::error::CniError;
 use flock_dataplane::fault;
 
-use super::book::{self, Phase};
+use super::book::{self, Attachment, Phase};
 use super::call::DelCall;
 use super::{Pods, closed, failed};
 use crate::store::Key;
@@ -29,21 +29,25 @@ impl Pods {
         if !attachment.record.anycast.is_empty() {
             self.reconciler.settle().await;
         }
+        self.take_away(&attachment).await?;
+        self.reconciler.wake();
+        Ok(())
+    }
+
+    /// Out of the kernel, off the disk, out of the book; the link follows.
+    pub(super) async fn take_away(&self, attachment: &Attachment) -> Result<(), CniError> {
+        let key = attachment.record.key();
+        let own = book::own_addresses(&attachment.record);
+        let anycast = attachment.record.anycast.clone();
         self.dataplane
-            .retire(
-                attachment.host_ifname(),
-                book::own_addresses(&attachment.record),
-                attachment.record.anycast.clone(),
-            )
+            .retire(attachment.host_ifname(), own, anycast)
             .await
             .map_err(|error| failed("DEL, removing the pod's routes", error))?;
         fault::point("del.retired").map_err(|error| failed("DEL", error))?;
-        self.store.remove(key).await.map_err(|error| failed("DEL, writing the state", error))?;
+        self.store.remove(&key).await.map_err(|error| failed("DEL, writing the state", error))?;
         fault::point("del.removed").map_err(|error| failed("DEL", error))?;
-        let gone = key.clone();
-        self.ledger.ask(move |book| book.doom(&gone)).await.map_err(closed)?;
+        self.ledger.ask(move |book| book.doom(&key)).await.map_err(closed)?;
         self.reaper.wake();
-        self.reconciler.wake();
         Ok(())
     }
 }

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use flock_cni::error::{self, CniError};
 use flock_cni::netconf::NetConf;
 
+use super::book::Phase;
 use super::{Pods, closed};
-use crate::store::Key;
+use crate::store::Allocation;
 
 impl Pods {
     /// Detaches what is not in the list; goes on after a failure and tells them all.
@@ -19,20 +20,29 @@ impl Pods {
             .map(|valid| (valid.container_id.clone(), valid.ifname.clone()))
             .collect();
         let network = conf.name;
-        let stale: Vec<Key> = self
+        let stale: Vec<Allocation> = self
             .ledger
             .ask(move |book| {
                 book.all()
-                    .filter(|a| a.record.network.as_ref().is_none_or(|name| *name == network))
-                    .map(|attachment| attachment.record.key())
-                    .filter(|key| !valid.contains(&(key.container_id.clone(), key.ifname.clone())))
+                    // An ADD under way cannot be in a list that was made before it.
+                    .filter(|attachment| attachment.phase != Phase::Wiring)
+                    .map(|attachment| &attachment.record)
+                    .filter(|record| record.network.as_ref().is_none_or(|name| *name == network))
+                    .filter(|record| {
+                        !valid.contains(&(record.container_id.clone(), record.ifname.clone()))
+                    })
+                    .cloned()
                     .collect()
             })
             .await
             .map_err(closed)?;
         let mut failures = Vec::new();
-        for key in stale {
+        for seen in stale {
+            let key = seen.key();
             let _turn = self.turns.take(&key.container_id).await;
+            if !self.is_still(&seen).await? {
+                continue;
+            }
             tracing::info!(container = key.container_id, ifname = key.ifname, "GC detaches");
             if let Err(failure) = self.detach(&key).await {
                 failures.push(format!("{}/{}: {}", key.container_id, key.ifname, failure.msg));
@@ -42,5 +52,13 @@ impl Pods {
             return Ok(());
         }
         Err(CniError::new(error::IO_FAILURE, format!("GC: {}", failures.join("; "))))
+    }
+
+    /// Whether the attachment is the one that was looked at, and not one that came in its place.
+    async fn is_still(&self, seen: &Allocation) -> Result<bool, CniError> {
+        let (key, made) = (seen.key(), seen.allocated_at);
+        let found =
+            self.ledger.ask(move |book| book.get(&key).map(|found| found.record.allocated_at));
+        Ok(found.await.map_err(closed)? == Some(made))
     }
 }

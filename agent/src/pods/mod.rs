@@ -89,9 +89,10 @@ impl Pods {
     /// The configuration in force, or why pods cannot be added.
     fn config(&self) -> Result<Arc<NodeConfig>, String> {
         use crate::source::NodeState::{Known, Unknown};
+        use crate::source::Standing;
         match &self.source.world().node {
             Unknown { reason } => Err(format!("no NodeConfig is in force: {reason}")),
-            Known { config, deleted: true, .. } => Err(format!(
+            Known { config, standing: Standing::Deleted } => Err(format!(
                 "the NodeConfig {} was deleted: the pods that are there are served, new ones are not; create it again",
                 config.name
             )),
@@ -115,6 +116,14 @@ impl Pods {
         pods.sort();
         Ok(PodList { pods })
     }
+}
+
+/// What to call a pod in the log: its name, or its container where the runtime gave none.
+pub fn called(record: &Allocation) -> String {
+    if record.pod_name.is_empty() {
+        return format!("container {}", record.container_id);
+    }
+    pod_key(record).to_string()
 }
 
 /// Under which name the source knows the pod of a record.
@@ -159,6 +168,8 @@ pub(crate) fn link(record: &Allocation, netns: Netns) -> PodLink {
             .filter(|address| !primary.contains(&Some(*address)))
             .collect(),
         anycast: record.anycast.clone(),
+        host_mac: record.host_mac.as_deref().and_then(answer::read_mac),
+        pod_mac: record.pod_mac.as_deref().and_then(answer::read_mac),
     }
 }
 

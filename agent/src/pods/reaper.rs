@@ -11,10 +11,13 @@ use super::ledger::Ledger;
 /// After the kernel refused.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// A wake-up, with somebody who waits for the outcome or without.
+type Wish = Option<oneshot::Sender<Result<(), String>>>;
+
 /// The handle on the task.
 #[derive(Clone)]
 pub struct Reaper {
-    wishes: mpsc::Sender<Option<oneshot::Sender<()>>>,
+    wishes: mpsc::Sender<Wish>,
 }
 
 impl Reaper {
@@ -30,35 +33,40 @@ impl Reaper {
         let _ = self.wishes.try_send(None);
     }
 
-    /// Waits until everything that is doomed now is gone.
-    pub async fn settle(&self) {
+    /// Waits until everything that is doomed now is gone, or until the kernel has refused once: a
+    /// caller holds its turn meanwhile and must not hold it for ever.
+    pub async fn settle(&self) -> Result<(), String> {
+        let stopping = || "the agent is shutting down".to_owned();
         let (reply, done) = oneshot::channel();
-        if self.wishes.send(Some(reply)).await.is_ok() {
-            let _ = done.await;
-        }
+        self.wishes.send(Some(reply)).await.map_err(|_| stopping())?;
+        done.await.map_err(|_| stopping())?
     }
 }
 
-async fn run(
-    ledger: Ledger,
-    dataplane: Dataplane,
-    mut wishes: mpsc::Receiver<Option<oneshot::Sender<()>>>,
-) {
-    while let Some(first) = wishes.recv().await {
-        let mut waiting: Vec<oneshot::Sender<()>> = first.into_iter().collect();
+async fn run(ledger: Ledger, dataplane: Dataplane, mut wishes: mpsc::Receiver<Wish>) {
+    let mut refused = false;
+    loop {
+        // What was refused is tried again by itself; otherwise only a wish wakes us.
+        let first = match refused {
+            true => tokio::time::timeout(PAUSE, wishes.recv()).await.unwrap_or(Some(None)),
+            false => wishes.recv().await,
+        };
+        let Some(first) = first else { return };
+        let mut waiting: Vec<_> = first.into_iter().collect();
         while let Ok(wish) = wishes.try_recv() {
             waiting.extend(wish);
         }
         let Ok(doomed) = ledger.ask(|book| book.doomed()).await else { return };
-        while let Err(error) = dataplane.reap().await {
-            tracing::error!(%error, links = doomed.len(), "cannot delete the links of detached pods; trying again");
-            tokio::time::sleep(PAUSE).await;
-        }
-        if ledger.ask(move |book| book.reaped(&doomed)).await.is_err() {
+        let links = doomed.len();
+        let outcome = dataplane.reap().await.map_err(|error| error.to_string());
+        refused = outcome.is_err();
+        if let Err(error) = &outcome {
+            tracing::error!(error, links, "cannot delete the links of detached pods; trying again");
+        } else if ledger.ask(move |book| book.reaped(&doomed)).await.is_err() {
             return;
         }
         for reply in waiting {
-            let _ = reply.send(());
+            let _ = reply.send(outcome.clone());
         }
     }
 }

@@ -6,15 +6,16 @@
 //! - `committed` with a link: adopted as it is; the monitor's first full look repairs drift.
 //! - `committed` without a link, namespace still there: wired again.
 //! - `committed` without a link, namespace gone (or of an earlier boot): the pod is dead; its entry
-//!   goes. Where no namespace was written down (a store of the Go agent), it waits for DEL.
+//!   goes. Where no namespace was written down (a store of the Go agent), it is an orphan and waits
+//!   for DEL or a new ADD.
 //! - a link of ours that nothing knows: left alone unless doomed. Its pod may live (a store was
-//!   lost), the kernel's own route keeps its address from being handed out, and `check` tells.
+//!   lost), so its addresses are held until it goes, and `check` tells.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use flock_dataplane::{HostLink, Netns};
 
-use super::book::{self, Attachment, Phase};
+use super::book::{Attachment, Book, Phase};
 use super::{Pods, link};
 use crate::store::{Allocation, State};
 
@@ -29,6 +30,8 @@ pub struct Recovered {
     pub cleared: usize,
     /// Pods that died while the agent was away.
     pub dead: usize,
+    /// Pods without a link that may not be cleared away before their DEL.
+    pub orphaned: usize,
 }
 
 /// Why the agent cannot go on from where it was.
@@ -37,9 +40,6 @@ pub enum RecoverError {
     /// The kernel could not be read or mended.
     #[error("cannot recover the pods of this node: {0}")]
     Kernel(#[from] flock_dataplane::Error),
-    /// The state could not be written.
-    #[error("cannot recover the pods of this node: {0}")]
-    Store(#[from] crate::store::StoreError),
     /// The agent is already going.
     #[error(transparent)]
     Closed(#[from] super::ledger::Closed),
@@ -47,6 +47,7 @@ pub enum RecoverError {
 
 enum Fate {
     Keep,
+    Orphan,
     Rewire(Netns),
     Clear,
     Dead,
@@ -73,53 +74,82 @@ impl Pods {
         for conflict in conflicts {
             tracing::error!(%conflict, "two pods of the state file hold one address");
         }
+        self.meet_strangers(&links, &attachments).await?;
         let mut recovered = Recovered::default();
         for attachment in attachments {
             let found = links.get(attachment.host_ifname());
-            match fate(&attachment.record, found) {
-                Fate::Keep => recovered.adopted += 1,
+            let count = match fate(&attachment.record, found) {
+                Fate::Keep => &mut recovered.adopted,
+                Fate::Orphan => {
+                    let key = attachment.record.key();
+                    self.ledger.ask(move |book| book.set(&key, Phase::Orphaned, None)).await?;
+                    &mut recovered.orphaned
+                }
                 Fate::Rewire(netns) => {
                     self.rewire(&attachment, netns).await;
-                    recovered.rewired += 1;
+                    &mut recovered.rewired
                 }
                 Fate::Clear => {
-                    self.clear(&attachment).await?;
-                    recovered.cleared += 1;
+                    self.clear(&attachment).await;
+                    &mut recovered.cleared
                 }
                 Fate::Dead => {
-                    self.clear(&attachment).await?;
-                    recovered.dead += 1;
+                    self.clear(&attachment).await;
+                    &mut recovered.dead
                 }
-            }
+            };
+            *count += 1;
         }
-        self.reaper.settle().await;
+        // A refusal is in the log, and is tried again.
+        let _ = self.reaper.settle().await;
         Ok(recovered)
     }
 
+    /// Links that nothing knows keep their addresses.
+    async fn meet_strangers(
+        &self,
+        links: &HashMap<String, HostLink>,
+        attachments: &[Attachment],
+    ) -> Result<(), RecoverError> {
+        let known: HashSet<&str> = attachments.iter().map(Attachment::host_ifname).collect();
+        let unknown =
+            |name: &str| links.get(name).is_some_and(|link| !link.doomed) && !known.contains(name);
+        let mut routes = self.dataplane.pod_routes().await?;
+        routes.retain(|route| unknown(&route.ifname));
+        for route in &routes {
+            tracing::warn!(link = route.ifname, address = %route.destination, "no entry knows this link; its address is not handed out");
+        }
+        let meet = move |book: &mut Book| {
+            for route in routes {
+                book.meet_stranger(&route.ifname, route.destination.addr());
+            }
+        };
+        Ok(self.ledger.ask(meet).await?)
+    }
+
     async fn rewire(&self, attachment: &Attachment, netns: Netns) {
-        let pod = super::pod_key(&attachment.record);
+        let pod = super::called(&attachment.record);
         match self.dataplane.repair(link(&attachment.record, netns)).await {
-            Ok(_) => tracing::warn!(%pod, "link was gone; wired again"),
-            Err(error) => tracing::error!(%pod, %error, "link is gone and cannot be wired again"),
+            Ok(_) => tracing::warn!(pod, "link was gone; wired again"),
+            Err(error) => tracing::error!(pod, %error, "link is gone and cannot be wired again"),
         }
     }
 
-    async fn clear(&self, attachment: &Attachment) -> Result<(), RecoverError> {
+    /// Undoes or finishes what was interrupted. What fails stays in the book as leaving, for DEL.
+    async fn clear(&self, attachment: &Attachment) {
         let key = attachment.record.key();
-        tracing::info!(container = key.container_id, pod = %super::pod_key(&attachment.record), "clearing away what is left of a pod");
-        let addresses = book::own_addresses(&attachment.record);
-        let anycast = attachment.record.anycast.clone();
-        self.dataplane.retire(attachment.host_ifname(), addresses, anycast).await?;
-        self.store.remove(&key).await?;
-        let gone = key.clone();
-        self.ledger
-            .ask(move |book| {
-                book.set(&gone, Phase::Leaving, None);
-                book.doom(&gone);
-            })
-            .await?;
-        self.reaper.wake();
-        Ok(())
+        let pod = super::called(&attachment.record);
+        tracing::info!(container = key.container_id, pod, "clearing away what is left of a pod");
+        let container = key.container_id.clone();
+        let _ = self.ledger.ask(move |book| book.set(&key, Phase::Leaving, None)).await;
+        if let Err(error) = self.take_away(attachment).await {
+            tracing::error!(
+                container,
+                pod,
+                error = error.msg,
+                "cannot clear it away; it waits for DEL"
+            );
+        }
     }
 }
 
@@ -135,7 +165,7 @@ fn fate(record: &Allocation, found: Option<&HostLink>) -> Fate {
 fn without_link(record: &Allocation) -> Fate {
     let (Some(path), Some(dev), Some(ino)) = (&record.netns, record.netns_dev, record.netns_ino)
     else {
-        return Fate::Keep;
+        return Fate::Orphan;
     };
     // Inode numbers start anew with each boot: an equal one proves nothing then.
     if record.boot_id.is_some() && record.boot_id != boot_id() {

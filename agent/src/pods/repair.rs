@@ -13,7 +13,7 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use tokio::sync::mpsc;
 
 use super::book::{Attachment, Book, Phase};
-use super::{Pods, link, pod_key};
+use super::{Pods, called, link};
 use crate::store::Key;
 
 /// Repairs a second at most.
@@ -33,10 +33,15 @@ impl Pods {
 
     async fn repair_after(&self, drift: Drift, pace: &DefaultDirectRateLimiter) {
         match drift {
+            Drift::LinkGone { name: ifname } => {
+                let find = move |book: &mut Book| {
+                    book.stranger_gone(&ifname);
+                    book.by_host_ifname(&ifname).cloned()
+                };
+                self.repair_found(find, pace).await;
+            }
             // With a link, or its last IPv4 address, the kernel drops routes without a word.
-            Drift::LinkGone { name: ifname }
-            | Drift::LinkDown { name: ifname }
-            | Drift::AddressGone { ifname, .. } => {
+            Drift::LinkDown { name: ifname } | Drift::AddressGone { ifname, .. } => {
                 let find = move |book: &mut Book| book.by_host_ifname(&ifname).cloned();
                 self.repair_found(find, pace).await;
             }
@@ -98,13 +103,35 @@ impl Pods {
         let _turn = self.turns.take(&key.container_id).await;
         let found = self.ledger.ask(move |book| book.get(&key).cloned()).await;
         let Ok(Some(attachment)) = found else { return };
-        let Some(netns) = living_namespace(&attachment) else { return };
-        let pod = pod_key(&attachment.record);
+        let Some(netns) = living_namespace(&attachment) else {
+            self.orphan(&attachment).await;
+            return;
+        };
+        let pod = called(&attachment.record);
         match self.dataplane.repair(link(&attachment.record, netns)).await {
             Ok(repaired) if repaired.is_empty() => {}
-            Ok(repaired) => tracing::warn!(%pod, repaired = list(&repaired), "repaired"),
-            Err(error) => tracing::error!(%pod, %error, "cannot repair"),
+            Ok(repaired) => tracing::warn!(pod, repaired = list(&repaired), "repaired"),
+            Err(error) => tracing::error!(pod, %error, "cannot repair"),
         }
+    }
+
+    /// The namespace is gone. If the link went with it, the pod is dead, and nothing may lead to it
+    /// any more; its entry waits for the runtime's DEL.
+    async fn orphan(&self, attachment: &Attachment) {
+        if attachment.phase != Phase::Serving {
+            return;
+        }
+        let Ok(links) = self.dataplane.links().await else { return };
+        if links.iter().any(|link| link.name == attachment.host_ifname()) {
+            return;
+        }
+        tracing::warn!(
+            pod = called(&attachment.record),
+            "its namespace is gone, and its link with it; waiting for DEL"
+        );
+        let key = attachment.record.key();
+        let _ = self.ledger.ask(move |book| book.set(&key, Phase::Orphaned, None)).await;
+        self.reconciler.recheck();
     }
 }
 

@@ -2,23 +2,32 @@
 
 use flock_cni::error::{self, CniError};
 
-use super::Pods;
+use super::{Pods, closed};
 
 impl Pods {
     /// Succeeds when ADD can be served. The socket exists only after recovery, so what is left to
-    /// ask is the configuration and, where it asks for them, BGP sessions or their timeout.
-    pub fn status(&self) -> Result<(), CniError> {
-        let config = self.config().map_err(|reason| CniError::new(error::NOT_AVAILABLE, reason))?;
+    /// ask is the configuration, the pools and, where readiness asks for them, BGP sessions or
+    /// their timeout.
+    pub async fn status(&self) -> Result<(), CniError> {
+        let not_available = |reason| CniError::new(error::NOT_AVAILABLE, reason);
+        let config = self.config().map_err(not_available)?;
+        if config.cidr6.is_empty() && config.cidr4.is_empty() {
+            return Err(not_available(format!(
+                "the NodeConfig {} has no network in spec.cidr6 or spec.cidr4",
+                config.name
+            )));
+        }
+        let asked = config.clone();
+        let can_serve = self.ledger.ask(move |book| book.can_serve(&asked)).await;
+        can_serve.map_err(closed)?.map_err(|error| not_available(error.to_string()))?;
+        let waited = self.started.elapsed();
         match &config.readiness {
-            Some(wish) if wish.sessions > 0 && self.started.elapsed() < wish.timeout => {
-                Err(CniError::new(
-                    error::NOT_AVAILABLE,
-                    format!(
-                        "0 of {} BGP sessions are up; ready in {:?} at the latest",
-                        wish.sessions,
-                        wish.timeout.saturating_sub(self.started.elapsed())
-                    ),
-                ))
+            Some(wish) if wish.sessions > 0 && waited < wish.timeout => {
+                let left = wish.timeout.saturating_sub(waited).as_secs() + 1;
+                Err(not_available(format!(
+                    "0 of {} BGP sessions are up; ready in {left} s at the latest",
+                    wish.sessions
+                )))
             }
             _ => Ok(()),
         }

@@ -67,9 +67,16 @@ pub fn anycast(
         }
     }
     for (address, hops) in attached {
-        let was_there = installed.contains_key(&IpNet::from(address));
-        if was_there && !serving.contains_key(&address) && lingers(address) {
-            serving.insert(address, hops);
+        // The hops that were there, as far as they still are: a pod that never was Ready gets none
+        // of the packets.
+        let left: BTreeSet<NextHop> = match installed.get(&IpNet::from(address)) {
+            Some(NodeRoute::Anycast { next_hops, .. }) => {
+                next_hops.iter().filter(|hop| hops.contains(hop)).cloned().collect()
+            }
+            _ => BTreeSet::new(),
+        };
+        if !left.is_empty() && !serving.contains_key(&address) && lingers(address) {
+            serving.insert(address, left);
         }
     }
     serving

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Routes, Signal, desired};
-use crate::pods::book::Attachment;
+use crate::pods::book::{Attachment, Book};
 use crate::pods::ledger::Ledger;
 use crate::source::{Source, World};
 
@@ -28,6 +28,8 @@ pub(super) struct Task {
     source: Source,
     signal: Arc<Signal>,
     installed: Routes,
+    /// Networks that are kept only for the pods in them.
+    leftover: Vec<IpNet>,
     /// Until when a withdrawn address may stay.
     lingering: BTreeMap<IpAddr, Instant>,
 }
@@ -39,8 +41,8 @@ impl Task {
         source: Source,
         signal: Arc<Signal>,
     ) -> Self {
-        let (installed, lingering) = (Routes::new(), BTreeMap::new());
-        Self { ledger, dataplane, source, signal, installed, lingering }
+        let (installed, leftover, lingering) = (Routes::new(), Vec::new(), BTreeMap::new());
+        Self { ledger, dataplane, source, signal, installed, leftover, lingering }
     }
 
     pub(super) async fn run(mut self, publish: watch::Sender<u64>) {
@@ -77,8 +79,14 @@ impl Task {
         let world = self.source.world();
         let config = world.node.config().map(AsRef::as_ref);
         let leftover = desired::leftover_summaries(config, &self.installed);
-        let (attachments, still_held) =
-            self.ledger.ask(move |book| (book.with_anycast(), book.holding(&leftover))).await?;
+        // Without any NodeConfig yet, what a former life installed stays as it is.
+        let all = config.is_none();
+        let look = move |book: &mut Book| {
+            let held = if all { leftover } else { book.holding(&leftover) };
+            (book.with_anycast(), held)
+        };
+        let (attachments, still_held) = self.ledger.ask(look).await?;
+        self.tell_of_leftovers(&still_held);
         let mut wanted = self.anycast(&world, &attachments);
         wanted.extend(desired::summaries(config, &still_held));
         for (prefix, route) in &wanted {
@@ -92,6 +100,13 @@ impl Task {
             all_well &= self.remove(prefix).await;
         }
         Ok(all_well)
+    }
+
+    fn tell_of_leftovers(&mut self, still_held: &[IpNet]) {
+        for network in still_held.iter().filter(|network| !self.leftover.contains(network)) {
+            tracing::warn!(%network, "not in the NodeConfig, but pods hold addresses of it: kept until they are gone");
+        }
+        self.leftover = still_held.to_vec();
     }
 
     fn anycast(&mut self, world: &World, attachments: &[Attachment]) -> Routes {

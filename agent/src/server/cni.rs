@@ -123,17 +123,17 @@ async fn respond(bytes: &[u8], pods: Arc<Pods>) -> Response {
             format!("{op} of {container} still runs after {CALL_LIMIT:?}; try again later"),
         )),
     };
-    let milliseconds = started.elapsed().as_secs_f64() * 1e3;
+    let took = started.elapsed();
     match outcome {
         Ok(result) => {
-            tracing::info!(op, container, milliseconds, "CNI call");
+            tracing::info!(op, container, ?took, "CNI call");
             Response { result, ..Response::default() }
         }
         Err(error) => {
             tracing::warn!(
                 op,
                 container,
-                milliseconds,
+                ?took,
                 code = error.code,
                 error = error.msg,
                 "CNI call failed"
@@ -149,7 +149,7 @@ async fn dispatch(request: &Request, pods: &Arc<Pods>) -> Result<Option<CniResul
         words::DEL => pods.del(Call::parse_del(request)?).await.map(|()| None),
         words::CHECK => pods.check(Call::parse(request)?).await.map(|()| None),
         words::GC => pods.gc(&request.stdin_data).await.map(|()| None),
-        words::STATUS => pods.status().map(|()| None),
+        words::STATUS => pods.status().await.map(|()| None),
         other => Err(CniError::new(
             error::INVALID_ENVIRONMENT,
             format!("unknown op {other:?}; expected ADD, DEL, CHECK, GC or STATUS"),

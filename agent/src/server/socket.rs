@@ -2,10 +2,15 @@
 //! that whoever finds the path can be served. A path that a live agent answers on is refused; one
 //! that a dead agent left is replaced.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tokio::net::{UnixListener, UnixStream};
+
+/// Who does not take a call for so long is busy, not dead.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why a socket cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -33,13 +38,23 @@ pub struct Socket {
 pub async fn ensure_free(path: &Path) -> Result<(), SocketError> {
     let shown = path.display().to_string();
     match path.symlink_metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(SocketError::Io(shown, error)),
         Ok(meta) if !meta.file_type().is_socket() => Err(SocketError::NotASocket(shown)),
-        Ok(_) => match UnixStream::connect(path).await {
-            Ok(_) => Err(SocketError::InUse(shown)),
-            Err(_) => Ok(()),
-        },
+        Ok(_) => ensure_silent(path, shown).await,
+    }
+}
+
+/// Only a socket that nobody holds any more refuses the connection: one whose queue is full has a
+/// listener that is behind.
+async fn ensure_silent(path: &Path, shown: String) -> Result<(), SocketError> {
+    let Ok(connected) = tokio::time::timeout(PATIENCE, UnixStream::connect(path)).await else {
+        return Err(SocketError::InUse(shown));
+    };
+    match connected.map_err(|error| (error.kind(), error)) {
+        Err((ErrorKind::ConnectionRefused | ErrorKind::NotFound, _)) => Ok(()),
+        Ok(_) | Err((ErrorKind::WouldBlock, _)) => Err(SocketError::InUse(shown)),
+        Err((_, error)) => Err(SocketError::Io(shown, error)),
     }
 }
 
@@ -55,7 +70,7 @@ impl Socket {
         aside.push(format!(".{}", std::process::id()));
         let aside = PathBuf::from(aside);
         match std::fs::remove_file(&aside) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(failed(error));
             }
             _ => {}
@@ -84,5 +99,54 @@ pub fn peer_may_speak(stream: &UnixStream) -> Result<(), String> {
         Ok(peer) if peer.uid() == 0 || peer.uid() == us => Ok(()),
         Ok(peer) => Err(format!("uid {} may not speak to the agent: only root may", peer.uid())),
         Err(error) => Err(format!("cannot tell who is calling: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::{UnixListener as Listener, UnixStream as Stream};
+
+    use super::*;
+
+    fn path() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        (dir, path)
+    }
+
+    #[tokio::test]
+    async fn what_nobody_holds_is_free() {
+        let (_dir, path) = path();
+        ensure_free(&path).await.unwrap();
+        drop(Listener::bind(&path).unwrap());
+        assert!(path.exists());
+        ensure_free(&path).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_somebody_holds_is_in_use() {
+        let (_dir, path) = path();
+        let _listener = Listener::bind(&path).unwrap();
+        let refused = ensure_free(&path).await.unwrap_err();
+        assert!(matches!(refused, SocketError::InUse(_)), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn a_listener_with_a_full_queue_is_alive() {
+        let (_dir, path) = path();
+        let listener = Listener::bind(&path).unwrap();
+        // Listening again shortens the queue to one.
+        rustix::net::listen(&listener, 0).unwrap();
+        let _waiting = Stream::connect(&path).unwrap();
+        let refused = ensure_free(&path).await.unwrap_err();
+        assert!(matches!(refused, SocketError::InUse(_)), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_stream_is_not_taken_for_dead() {
+        let (_dir, path) = path();
+        let _datagrams = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+        let refused = ensure_free(&path).await.unwrap_err();
+        assert!(matches!(refused, SocketError::Io(..)), "{refused}");
     }
 }

@@ -75,11 +75,28 @@ struct Condition {
     status: String,
 }
 
-/// Reads every pod of a manifest file; several documents are allowed, kinds other than Pod are an
-/// error (a NodeConfig in `pods/` is a mistake that should be heard of).
+/// Anchors of one file, and aliases to them. People use a handful.
+const MAX_ALIASES: usize = 256;
+/// What these may unfold to. A few hundred bytes of nested aliases are billions of nodes otherwise.
+const MAX_UNFOLDED: usize = 10_000;
+
+/// Reads every pod of a manifest file; several documents are allowed, none is an error (a file that
+/// is about to be written looks like that), and so are kinds other than Pod (a NodeConfig in
+/// `pods/` is a mistake that should be heard of).
 pub fn parse(text: &str) -> Result<Vec<PodFacts>, String> {
-    let manifests: Vec<PodManifest> =
-        serde_saphyr::from_multiple(text).map_err(|error| first_line(&error.to_string()))?;
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_aliases: MAX_ALIASES,
+            max_anchors: MAX_ALIASES,
+            max_recorded_anchor_events: MAX_UNFOLDED,
+        },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_UNFOLDED },
+    };
+    let manifests: Vec<PodManifest> = serde_saphyr::from_multiple_with_options(text, options)
+        .map_err(|error| first_line(&error.to_string()))?;
+    if manifests.is_empty() {
+        return Err("is empty: it has no pod; remove the file if none is meant".into());
+    }
     manifests.into_iter().map(facts).collect()
 }
 
@@ -142,12 +159,7 @@ fn is_ready(
     status: Option<&Status>,
     annotations: &BTreeMap<String, String>,
 ) -> Result<bool, String> {
-    let name = format!("{}ready", annotations::PREFIX);
-    let annotated = match annotations.get(&name).map(String::as_str) {
-        None | Some("true") => true,
-        Some("false") => false,
-        Some(other) => return Err(format!("annotation {name}: {other:?} is not true or false")),
-    };
+    let annotated = annotations::ready(annotations).map_err(|error| error.to_string())?;
     let Some(status) = status else { return Ok(annotated) };
     let over = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
     let condition = status
@@ -186,6 +198,8 @@ mod tests {
             ("metadata: {name: a}\nstatus: {phase: Succeeded}", false),
             ("metadata: {name: a, annotations: {flock.fritzlab.net/ready: 'false'}}", false),
             ("metadata: {name: a, annotations: {flock.fritzlab.net/ready: 'true'}}", true),
+            ("metadata: {name: a, annotations: {flock.fritzlab.net/ready: 'False'}}", false),
+            ("metadata: {name: a, annotations: {flock.fritzlab.net/ready: '0'}}", false),
         ];
         for (text, ready) in cases {
             assert_eq!(one(text).ready, ready, "{text}");
@@ -204,5 +218,37 @@ mod tests {
         assert!(parse("metadata: {}").is_err());
         assert!(parse("- - -").is_err());
         assert_eq!(parse("metadata: {name: a}\n---\nmetadata: {name: b}\n").unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_bad_ready_is_named_in_the_words_of_all_annotations() {
+        let text = "metadata: {name: a, annotations: {flock.fritzlab.net/ready: 'no'}}";
+        assert_eq!(
+            parse(text).unwrap_err(),
+            "annotation flock.fritzlab.net/ready: \"no\": not a boolean; write \"true\" or \"false\""
+        );
+    }
+
+    #[test]
+    fn no_documents_are_an_error() {
+        for text in ["", " \n\t\n", "# a comment\n", "---\n---\n", "null\n"] {
+            assert!(parse(text).unwrap_err().contains("is empty"), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn aliases_may_save_writing_but_not_unfold_without_end() {
+        let few = "metadata: {name: &n a, uid: *n, labels: {x: *n}}";
+        assert_eq!(one(few).uid, "a");
+        let mut bomb = String::from("metadata: {name: a}\nx0: &x0 [a,a,a,a,a,a,a,a,a,a]\n");
+        for n in 1..5 {
+            let all = vec![format!("*x{}", n - 1); 10].join(",");
+            bomb.push_str(&format!("x{n}: &x{n} [{all}]\n"));
+        }
+        assert!(bomb.len() < 400, "{}", bomb.len());
+        parse(&bomb).expect_err("a hundred thousand nodes");
+        let (long, often) = (vec!["a"; 1000].join(","), vec!["*x"; 20].join(","));
+        let wide = format!("metadata: {{name: a}}\nx: &x [{long}]\ny: [{often}]\n");
+        parse(&wide).expect_err("twenty thousand, of which a thousand are written");
     }
 }

@@ -53,27 +53,36 @@ pub struct PodFacts {
 /// The pods of this node, by name.
 pub type Pods = BTreeMap<PodKey, Arc<PodFacts>>;
 
+/// How the last good NodeConfig stands to what the source has now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// It is what the source has.
+    InForce,
+    /// The source has one that is bad, and this is why; the last good one stays in force.
+    Refused(String),
+    /// The source has none any more: what is there is kept, new pods are refused.
+    Deleted,
+}
+
 /// What is known of this node's NodeConfig.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeState {
     /// None has been seen yet; the reason is for people.
     Unknown {
         /// Why: missing, or what is wrong with it.
         reason: String,
     },
-    /// A good one is in force.
+    /// A good one has been seen.
     Known {
         /// The last good configuration.
         config: Arc<NodeConfig>,
-        /// A later one was refused, and why; the last good one stays in force.
-        refused: Option<String>,
-        /// It was deleted: what is there is kept, new pods are refused.
-        deleted: bool,
+        /// What became of it since.
+        standing: Standing,
     },
 }
 
 impl NodeState {
-    /// The configuration in force.
+    /// The last good configuration.
     pub fn config(&self) -> Option<&Arc<NodeConfig>> {
         match self {
             Self::Unknown { .. } => None,
@@ -83,7 +92,7 @@ impl NodeState {
 }
 
 /// One consistent picture.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct World {
     /// The NodeConfig.
     pub node: NodeState,
@@ -111,15 +120,19 @@ impl Source {
         self.world.clone()
     }
 
-    /// The pod as the source knows it at this moment: what was written to the source before this
-    /// call is seen by it. `Err` when the pod's own manifest cannot be read.
-    pub async fn pod(&self, key: &PodKey) -> Result<Option<Arc<PodFacts>>, String> {
+    /// The picture of this moment: what was written to the source before this call is in it.
+    pub async fn refreshed(&self) -> Arc<World> {
         let (reply, answer) = oneshot::channel();
         if self.refresh.send(reply).await.is_ok() {
             // A source that has ended leaves its last picture, which is then the best there is.
             let _ = answer.await;
         }
-        let world = self.world();
+        self.world()
+    }
+
+    /// The pod as the source knows it at this moment. `Err` when its own manifest cannot be read.
+    pub async fn pod(&self, key: &PodKey) -> Result<Option<Arc<PodFacts>>, String> {
+        let world = self.refreshed().await;
         if let Some(pod) = world.pods.get(key) {
             return Ok(Some(pod.clone()));
         }
@@ -131,8 +144,12 @@ impl Source {
 }
 
 /// Whether a manifest that cannot be read is, by its file name, this pod's: a pod must not come up
-/// without its annotations because somebody made a typing error.
+/// without its annotations because somebody made a typing error. A folder that cannot be listed
+/// may hold any pod's.
 fn names_pod(file: &str, key: &PodKey) -> bool {
+    if file == directory::PODS {
+        return true;
+    }
     let stem = file.rsplit('/').next().unwrap_or(file);
     let stem = stem.rsplit_once('.').map_or(stem, |(stem, _)| stem);
     stem == key.name
@@ -151,6 +168,7 @@ mod tests {
     fn an_unreadable_manifest_is_matched_by_its_file_name() {
         let key = PodKey { namespace: "shop".into(), name: "web-0".into() };
         for (file, ours) in [
+            ("pods", true),
             ("pods/web-0.yaml", true),
             ("pods/shop_web-0.yml", true),
             ("pods/shop.web-0.yaml", true),

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::directory::{Directory, PODS};
 use super::{Source, World};
-use crate::notify::Watcher;
+use crate::notify::{Touched, Watcher};
 
 /// Why the source cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,7 @@ pub fn start(root: &Path) -> Result<Source, StandaloneError> {
     std::fs::read_dir(root).map_err(|e| StandaloneError::Directory(shown.clone(), e))?;
     // Watched before it is read: a change in between is seen twice rather than never.
     let watcher = Watcher::new(root, &[PODS]).map_err(|e| StandaloneError::Watch(shown, e))?;
-    let mut directory = Directory::read(root);
+    let directory = Directory::read(root);
     let (publish, world) = watch::channel(Arc::new(directory.world()));
     let (refresh, requests) = mpsc::channel(64);
     tokio::spawn(follow(directory, watcher, publish, requests));
@@ -41,29 +41,51 @@ async fn follow(
     mut requests: mpsc::Receiver<oneshot::Sender<()>>,
 ) {
     loop {
-        let asked = tokio::select! {
-            () = watcher.wait() => None,
+        let mut asked = Vec::new();
+        tokio::select! {
+            () = watcher.wait() => {}
             request = requests.recv() => match request {
-                Some(reply) => Some(reply),
+                Some(reply) => asked.push(reply),
                 None => return,
             },
-        };
+        }
+        // Whoever asked before the look is answered by it.
+        while let Ok(reply) = requests.try_recv() {
+            asked.push(reply);
+        }
         // The kernel queues an event before the writer's own call returns, so taking what is
         // queued now is as good as reading the whole directory now, and costs only the change.
         let touched = watcher.take();
-        if touched.everything {
-            directory.look_at_everything();
-        } else {
-            for path in &touched.files {
-                directory.look_at(path);
-            }
+        if !touched.is_nothing() {
+            let Some((back, world)) = look(directory, touched).await else { return };
+            directory = back;
+            publish.send_if_modified(|known| {
+                let news = **known != world;
+                if news {
+                    *known = Arc::new(world);
+                }
+                news
+            });
         }
-        if touched.everything || !touched.files.is_empty() {
-            publish.send_replace(Arc::new(directory.world()));
-        }
-        if let Some(reply) = asked {
+        for reply in asked {
             // Nobody waits any more: nothing to tell.
             let _ = reply.send(());
+        }
+    }
+}
+
+/// Reads and parses on a thread that may wait for the disk: the agent's own serves everybody.
+async fn look(mut directory: Directory, touched: Touched) -> Option<(Directory, World)> {
+    let looked = tokio::task::spawn_blocking(move || {
+        directory.look(&touched);
+        let world = directory.world();
+        (directory, world)
+    });
+    match looked.await {
+        Ok(looked) => Some(looked),
+        Err(error) => {
+            tracing::error!(%error, "reading the standalone directory failed; it is not followed any more, restart the agent");
+            None
         }
     }
 }

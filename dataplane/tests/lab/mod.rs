@@ -177,6 +177,8 @@ pub(crate) fn dual(pod: &Space, n: u8) -> PodLink {
         ifname: "eth0".to_owned(),
         netns: pod.netns(),
         mtu: 1500,
+        host_mac: None,
+        pod_mac: None,
         ip6: Some(ip6(u16::from(n))),
         ip4: Some(ip4(n)),
         addresses: Vec::new(),

@@ -51,6 +51,7 @@ fn when_an_anycast_address_is_served() {
         (Phase::Serving, true, true, false),
         (Phase::Wiring, true, false, false),
         (Phase::Leaving, true, false, false),
+        (Phase::Orphaned, true, false, false),
     ] {
         let (_, pod) = facts(1, ready, terminating);
         assert_eq!(serves_anycast(phase, Some(&pod)), served, "{phase:?} {ready} {terminating}");
@@ -86,6 +87,18 @@ fn the_last_route_lingers_only_if_it_was_there_and_its_pod_still_is() {
         let routes = anycast(&[attachment(1, phase)], &pods, installed, |_| lingers);
         assert_eq!(hops(&routes), expected, "{phase:?} {lingers}");
     }
+}
+
+#[test]
+fn a_pod_that_never_was_ready_gets_nothing_of_what_lingers() {
+    let was_ready = attachment(1, Phase::Serving);
+    let never = attachment(2, Phase::Serving);
+    let before: Pods = [facts(1, true, false), facts(2, false, false)].into();
+    let after: Pods = [facts(1, false, false), facts(2, false, false)].into();
+    let both = [was_ready, never.clone()];
+    let there = anycast(&both, &before, &Routes::new(), |_| false);
+    assert_eq!(hops(&anycast(&both, &after, &there, |_| true)), ["10.0.0.1"]);
+    assert!(anycast(&[never], &after, &there, |_| true).is_empty(), "the other was detached");
 }
 
 #[test]

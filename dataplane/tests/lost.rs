@@ -1,0 +1,99 @@
+//! The kernel did as asked, but its answer never came: nothing is left of it,
+//! and nothing of anybody else's is taken.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test says what went wrong by ending there"
+)]
+
+mod lab;
+
+use std::sync::{Mutex, PoisonError};
+
+use flock_dataplane::{Dataplane, Error, PodLink};
+use lab::{Space, dual, on_node};
+use rustix::net::{AddressFamily, netlink, sockopt};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+
+/// Sockets are the process's, so these tests take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Leaves room for about one answer in each rtnetlink socket of this
+/// process, so that the kernel has to drop what follows (ENOBUFS).
+fn deafen() {
+    let own = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    let mut deaf = 0;
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
+        let number = entry.unwrap().file_name().to_str().unwrap().parse().unwrap();
+        let Ok(file) = pidfd_getfd(&own, number, PidfdGetfdFlags::empty()) else { continue };
+        let family = sockopt::socket_domain(&file);
+        let protocol = sockopt::socket_protocol(&file);
+        if family == Ok(AddressFamily::NETLINK) && protocol.is_ok_and(|p| p.is_none_or(is_route)) {
+            sockopt::set_socket_recv_buffer_size(&file, 1).unwrap();
+            deaf += 1;
+        }
+    }
+    assert!(deaf >= 2, "{deaf} sockets found, not those of both workers");
+}
+
+/// NETLINK_ROUTE is 0, which is "no protocol" elsewhere.
+fn is_route(protocol: rustix::net::Protocol) -> bool {
+    protocol != netlink::NETFILTER
+}
+
+async fn unanswered(dataplane: &Dataplane, link: &PodLink) {
+    deafen();
+    let error = dataplane.attach(link.clone()).await.unwrap_err();
+    assert!(matches!(error, Error::Socket { .. }), "{error}");
+}
+
+#[test]
+fn a_pair_without_an_answer_is_deleted() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    on_node(|node| async move {
+        let dataplane = Dataplane::start().unwrap();
+        let pod = Space::new("p");
+        let link = dual(&pod, 2);
+        let before = (node.picture(), pod.picture());
+        unanswered(&dataplane, &link).await;
+        assert_eq!((node.picture(), pod.picture()), before);
+        // On a fresh socket all is well again (the other worker's is still deaf).
+        let dataplane = Dataplane::start().unwrap();
+        dataplane.attach(link.clone()).await.unwrap();
+        assert_eq!(dataplane.verify(link).await.unwrap(), vec![]);
+    });
+}
+
+#[test]
+fn a_link_that_may_be_in_use_is_never_deleted() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    on_node(|node| async move {
+        let dataplane = Dataplane::start().unwrap();
+        let pod = Space::new("p");
+        let link = dual(&pod, 2);
+        let name = &link.host_ifname;
+        let wire = format!("link add {name} type veth peer name eth0 netns {}", pod.name);
+        node.ip("link add br0 type bridge");
+        for (space, using) in [
+            (&node, format!("link set {name} up")),
+            (&node, format!("addr add 10.8.0.1/24 dev {name}")),
+            (&node, format!("link set {name} master br0")),
+            (&node, format!("link set {name} group 7")),
+            (&pod, "link set eth0 up".to_owned()),
+            (&pod, "addr add 10.8.0.1/24 dev eth0".to_owned()),
+            (&pod, "link set eth0 name eth9".to_owned()),
+        ] {
+            node.ip(&wire);
+            space.ip(&using);
+            let before = (node.picture(), pod.picture());
+            unanswered(&dataplane, &link).await;
+            assert_eq!((node.picture(), pod.picture()), before, "{using}");
+            node.ip(&format!("link del {name}"));
+        }
+        // Nor one that is no veth.
+        node.ip(&format!("link add {name} type bridge"));
+        let before = node.picture();
+        unanswered(&dataplane, &link).await;
+        assert_eq!(node.picture(), before);
+    });
+}
