@@ -15,3 +15,4 @@ pub mod run;
 pub mod server;
 pub mod source;
 pub mod store;
+mod yaml;

@@ -25,11 +25,11 @@ const READINESS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Reads one NodeConfig from YAML (and so from JSON).
 pub fn parse(yaml: &str) -> Result<NodeConfig, ConfigError> {
-    let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
-    let object: Value = serde_saphyr::from_str_with_options(yaml, options).map_err(|error| {
-        let message = format!("not readable as YAML: {error}; correct the document there");
-        Problem { path: String::new(), value: None, message }
-    })?;
+    let object: Value =
+        serde_saphyr::from_str_with_options(yaml, crate::yaml::options()).map_err(|error| {
+            let message = format!("not readable as YAML: {error}; correct the document there");
+            Problem { path: String::new(), value: None, message }
+        })?;
     parse_object(&object)
 }
 

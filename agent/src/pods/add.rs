@@ -32,6 +32,8 @@ impl Pods {
         if let Some(record) = self.already(&call, &netns).await? {
             return Ok(answer::result(&record, &call.netns, &call.conf.dns));
         }
+        // What was written to the source before this call is seen by it.
+        self.source.refreshed().await;
         let config = self
             .config()
             .map_err(|reason| CniError::new(error::TRY_AGAIN_LATER, format!("ADD: {reason}")))?;

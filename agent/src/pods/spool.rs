@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use flock_cni::spool::{self, SpoolEntry};
+use flock_cni::spool::{self, SpoolEntry, SpoolError};
 
 use super::Pods;
 use crate::store::{Allocation, Key};
@@ -13,10 +13,11 @@ impl Pods {
     /// Carries out everything in the spool; what fails stays for the next time. True when nothing
     /// did.
     pub async fn empty_spool(&self, dir: &Path) -> bool {
-        let contents = match spool::read_all(dir) {
+        let folder = dir.to_owned();
+        let contents = match off_the_runtime(move || spool::read_all(&folder)).await {
             Ok(contents) => contents,
             Err(error) => {
-                tracing::error!(%error, "cannot read the spool");
+                tracing::error!(error, "cannot read the spool");
                 return false;
             }
         };
@@ -61,8 +62,17 @@ impl Pods {
                 None => {}
             }
         }
-        spool::remove(dir, entry).map(|_| ()).map_err(|error| error.to_string())
+        let (folder, entry) = (dir.to_owned(), entry.clone());
+        off_the_runtime(move || spool::remove(&folder, &entry)).await.map(drop)
     }
+}
+
+/// The spool waits for the plugin's lock and for the disk; the agent's only thread must not.
+async fn off_the_runtime<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, SpoolError> + Send + 'static,
+) -> Result<T, String> {
+    let outcome = tokio::task::spawn_blocking(work).await;
+    outcome.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
 }
 
 /// Whether the DEL is about this very attachment.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::{PodFacts, PodKey};
 use crate::annotations;
 use crate::ipam;
+use crate::yaml;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -75,23 +76,11 @@ struct Condition {
     status: String,
 }
 
-/// Anchors of one file, and aliases to them. People use a handful.
-const MAX_ALIASES: usize = 256;
-/// What these may unfold to. A few hundred bytes of nested aliases are billions of nodes otherwise.
-const MAX_UNFOLDED: usize = 10_000;
-
 /// Reads every pod of a manifest file; several documents are allowed, none is an error (a file that
 /// is about to be written looks like that), and so are kinds other than Pod (a NodeConfig in
 /// `pods/` is a mistake that should be heard of).
 pub fn parse(text: &str) -> Result<Vec<PodFacts>, String> {
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_aliases: MAX_ALIASES,
-            max_anchors: MAX_ALIASES,
-            max_recorded_anchor_events: MAX_UNFOLDED,
-        },
-        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_UNFOLDED },
-    };
+    let options = yaml::options();
     let manifests: Vec<PodManifest> = serde_saphyr::from_multiple_with_options(text, options)
         .map_err(|error| first_line(&error.to_string()))?;
     if manifests.is_empty() {
