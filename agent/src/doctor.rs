@@ -77,6 +77,7 @@ impl Doctor {
         findings.push(self.anti_spoofing().await);
         findings.push(self.uplink(&attachments).await);
         findings.push(private_file("state file", &self.state_file, "no pod yet"));
+        findings.extend(self.disk());
         findings.push(private_file("CNI socket", &self.socket, "not serving yet"));
         findings.push(self.spool());
         findings.push(self.links(&attachments).await);
@@ -127,6 +128,21 @@ impl Doctor {
         let world = self.pods.source.world();
         let refused = status.err().filter(|_| world.node.config().is_some())?;
         Some(warn("serving", refused.msg, "until then STATUS says no, and new pods wait"))
+    }
+
+    /// A full or broken disk: ADD and DEL fail until it takes the state again.
+    fn disk(&self) -> Option<Finding> {
+        let counters = self.pods.store.counters();
+        counters.last_failed.then(|| {
+            bad(
+                "state file",
+                format!(
+                    "the last write failed ({} failed, {} done)",
+                    counters.failures, counters.writes
+                ),
+                "free space on its file system, or see the agent's log for what it says",
+            )
+        })
     }
 
     async fn anti_spoofing(&self) -> Finding {

@@ -35,7 +35,7 @@ impl FromStr for Places {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
-            Some((bin, conf)) if !bin.is_empty() && !conf.is_empty() => {
+            Some((bin, conf)) if !bin.is_empty() && !conf.is_empty() && !conf.contains(':') => {
                 Ok(Self { bin_dir: bin.into(), conf_dir: conf.into() })
             }
             _ => Err("expected BIN_DIR:CONF_DIR, such as /opt/cni/bin:/etc/cni/net.d".into()),
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn places_are_two_directories() {
         assert!("/a:/b".parse::<Places>().is_ok());
-        for bad in ["", "/a", "/a:", ":/b"] {
+        for bad in ["", "/a", "/a:", ":/b", "/a:/b:/c"] {
             assert!(bad.parse::<Places>().is_err(), "{bad}");
         }
     }

@@ -73,6 +73,8 @@ fn a_full_disk_refuses_add_and_loses_nothing() {
         ping(node.netns(), address).unwrap();
     }
     plugin.check(&first, &result).unwrap().unwrap();
+    let told = node.cli(&["check"]).unwrap_err().to_string();
+    assert!(told.contains("the last write failed"), "{told}");
     fs::remove_file(&filler).unwrap();
     plugin.add(&second).unwrap();
     plugin.del(&first).unwrap();

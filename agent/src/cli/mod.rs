@@ -6,6 +6,7 @@ pub mod check;
 pub mod output;
 pub mod pods;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -84,8 +85,8 @@ pub struct Run {
     pub spool: Option<PathBuf>,
 
     /// Address and port for /metrics, /healthz, /readyz and the page; nothing is served there yet
-    #[arg(long, env = "FLOCK_HTTP", value_name = "ADDR:PORT")]
-    pub http: Option<String>,
+    #[arg(long, env = "FLOCK_HTTP", value_name = "ADDR:PORT", value_parser = listen_address)]
+    pub http: Option<SocketAddr>,
 
     /// How log lines look
     #[arg(long, env = "FLOCK_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
@@ -105,6 +106,12 @@ impl Run {
     pub fn spool_dir(&self) -> PathBuf {
         self.spool.clone().unwrap_or_else(|| self.state_dir.join("spool"))
     }
+}
+
+/// `ADDR:PORT`, or `:PORT` for all addresses.
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let whole = if text.starts_with(':') { format!("[::]{text}") } else { text.to_owned() };
+    whole.parse().map_err(|_| "expected ADDR:PORT or :PORT, such as 127.0.0.1:9179".into())
 }
 
 /// How log lines look.
@@ -146,4 +153,24 @@ pub struct Install {
     /// The spool to name in the configuration
     #[arg(long, env = "FLOCK_SPOOL", value_name = "DIR", default_value = flock_cni::netconf::DEFAULT_SPOOL)]
     pub spool: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listen_address_is_an_address_or_a_port() {
+        assert_eq!(listen_address(":9179").unwrap().to_string(), "[::]:9179");
+        assert_eq!(listen_address("127.0.0.1:1").unwrap().to_string(), "127.0.0.1:1");
+        for bad in ["", "foo", "127.0.0.1", ":", ":99999", "localhost:1"] {
+            assert!(listen_address(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
 }

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub struct Counters {
     pub writes: u64,
     /// Writes that failed.
     pub failures: u64,
+    /// Whether the last write did: what is in memory is what was written before it.
+    pub last_failed: bool,
     /// How long the last write took, from the first step to the last sync.
     pub last_write: Duration,
     /// Entries in the file.
@@ -102,10 +104,11 @@ impl Store {
 
     /// What the store has done so far.
     pub fn counters(&self) -> Counters {
-        let Tally { writes, failures, last_write_nanos, entries } = &*self.tally;
+        let Tally { writes, failures, last_failed, last_write_nanos, entries } = &*self.tally;
         Counters {
             writes: writes.load(Ordering::Relaxed),
             failures: failures.load(Ordering::Relaxed),
+            last_failed: last_failed.load(Ordering::Relaxed),
             last_write: Duration::from_nanos(last_write_nanos.load(Ordering::Relaxed)),
             entries: entries.load(Ordering::Relaxed),
         }
@@ -141,6 +144,7 @@ impl Future for Durable {
 pub(super) struct Tally {
     writes: AtomicU64,
     failures: AtomicU64,
+    last_failed: AtomicBool,
     last_write_nanos: AtomicU64,
     entries: AtomicU64,
 }
@@ -149,6 +153,7 @@ impl Tally {
     pub(super) fn wrote(&self, well: bool, took: Duration) {
         let counter = if well { &self.writes } else { &self.failures };
         counter.fetch_add(1, Ordering::Relaxed);
+        self.last_failed.store(!well, Ordering::Relaxed);
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.last_write_nanos.store(nanos, Ordering::Relaxed);
     }
