@@ -75,7 +75,10 @@ fn a_full_disk_refuses_add_and_loses_nothing() {
     plugin.check(&first, &result).unwrap().unwrap();
     let told = node.cli(&["check"]).unwrap_err().to_string();
     assert!(told.contains("the last write failed"), "{told}");
+    let status = || node.plugin().unwrap().speaking("1.1.0").status().unwrap();
+    assert_eq!(status().unwrap_err().code, 50);
     fs::remove_file(&filler).unwrap();
+    status().unwrap();
     plugin.add(&second).unwrap();
     plugin.del(&first).unwrap();
     plugin.del(&second).unwrap();

@@ -6,8 +6,8 @@ use super::{Pods, closed};
 
 impl Pods {
     /// Succeeds when ADD can be served. The socket exists only after recovery, so what is left to
-    /// ask is the configuration, the pools and, where readiness asks for them, BGP sessions or
-    /// their timeout.
+    /// ask is the configuration, the pools, the disk and, where readiness asks for them, BGP sessions
+    /// or their timeout.
     pub async fn status(&self) -> Result<(), CniError> {
         let not_available = |reason| CniError::new(error::NOT_AVAILABLE, reason);
         let config = self.config().map_err(not_available)?;
@@ -20,6 +20,10 @@ impl Pods {
         let asked = config.clone();
         let can_serve = self.ledger.ask(move |book| book.can_serve(&asked)).await;
         can_serve.map_err(closed)?.map_err(|error| not_available(error.to_string()))?;
+        // A disk that refused the last write may be well again: nobody knows before it is tried.
+        if self.store.counters().last_failed {
+            self.store.probe().await.map_err(|error| not_available(error.to_string()))?;
+        }
         let waited = self.started.elapsed();
         match &config.readiness {
             Some(wish) if wish.sessions > 0 && waited < wish.timeout => {
