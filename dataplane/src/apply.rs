@@ -7,6 +7,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use netlink_packet_route::route::RouteType;
 use rustix::io::Errno;
 
 use crate::admission;
@@ -17,6 +18,7 @@ use crate::plan::{Ends, GATEWAY6, Inverse, LOOPBACK, Place, Plan, PodLink, Step}
 use crate::readiness;
 use crate::reply::Answer;
 use crate::request::{self, Mode};
+use crate::routes;
 use crate::sysctl;
 use crate::undo;
 use crate::view::{LinkView, RouteView};
@@ -98,7 +100,7 @@ fn give_birth(
     let name = &link.host_ifname;
     let mut requests = vec![request::create_veth(link), request::link_by_name(name)];
     let asked: Vec<IpAddr> = match mode {
-        Mode::Create => link.own_addresses().collect(),
+        Mode::Create => link.own_addresses().chain(link.anycast.iter().copied()).collect(),
         Mode::Ensure | Mode::Beside => Vec::new(),
     };
     requests.extend(asked.iter().map(|address| request::lookup(*address, true)));
@@ -130,17 +132,33 @@ fn give_birth(
     };
     let view = view.ok_or_else(missing)?;
     let peer = view.peer.ok_or_else(missing)?;
-    match asked.into_iter().zip(answers).find(|(address, answer)| is_routed(*address, answer)) {
+    let mut asked = asked.into_iter().zip(answers);
+    let taken = asked.find(|(address, answer)| {
+        let entry = answer.replies.iter().find_map(|reply| RouteView::of(&decode(reply).ok()?));
+        let anycast = link.anycast.contains(address);
+        entry.is_some_and(|entry| is_taken(*address, &entry, anycast))
+    });
+    match taken {
         Some((address, _)) => Err(Error::AddressTaken { address }),
         None => Ok((view, peer)),
     }
 }
 
-/// Whether the table entry that decides about an address is that address's own: a pod of
-/// somebody else's, or the node itself.
-fn is_routed(address: IpAddr, answer: &Answer) -> bool {
-    let entry = answer.replies.iter().find_map(|reply| RouteView::of(&decode(reply).ok()?));
-    entry.is_some_and(|entry| entry.destination == IpNet::from(address))
+/// Whether the table entry that decides about an address makes it somebody
+/// else's. For a pod's own it is an entry for just that address: another pod,
+/// or the node itself. An anycast address may have one, if it is an anycast
+/// route of ours; but it must not be on a network that the node is connected
+/// to, or a pod could take its router's packets.
+fn is_taken(address: IpAddr, entry: &RouteView, anycast: bool) -> bool {
+    let exact = entry.destination == IpNet::from(address);
+    if !anycast {
+        return exact;
+    }
+    if exact {
+        return !routes::is_anycast(entry);
+    }
+    let connected = entry.kind == RouteType::Unicast && entry.hops.iter().all(|h| h.via.is_none());
+    connected && entry.destination.prefix_len() > 0
 }
 
 /// The second round. Also learns whether loopback was up before, because

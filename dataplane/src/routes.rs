@@ -200,7 +200,7 @@ fn entry_for(destination: IpNet, answer: Answer) -> Result<Option<RouteView>, Er
 }
 
 /// With a gateway; a route of ours without one is a pod's own.
-fn is_anycast(route: &RouteView) -> bool {
+pub(crate) fn is_anycast(route: &RouteView) -> bool {
     route.protocol == PROTOCOL
         && route.kind == RouteType::Unicast
         && !route.hops.is_empty()

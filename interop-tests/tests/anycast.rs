@@ -174,14 +174,21 @@ fn an_address_is_either_a_pods_own_or_anycast() {
 }
 
 #[test]
-fn the_nodes_own_address_cannot_be_made_anycast() {
+fn neither_the_node_nor_its_neighbours_can_be_made_anycast() {
+    use rack::node::{NODE_V4, NODE_V6, OUTSIDE_V4, OUTSIDE_V6};
     let node = Node::running().unwrap();
     let plugin = node.plugin().unwrap();
-    let manifest = manifests::pod("default", "thief", &[("anycast", rack::node::OUTSIDE_V4)]);
-    node.write_pod(&manifest, Writing::Renamed).unwrap();
-    let pod = Pod::new("thief").unwrap();
-    let _either_way = plugin.try_add(&pod).unwrap();
-    ping(node.netns(), rack::node::OUTSIDE_V4.parse().unwrap()).unwrap();
+    let routes =
+        || ["-4", "-6"].map(|family| node.netns().ip(&format!("{family} route show")).unwrap());
+    let before = routes();
+    for address in [NODE_V4, NODE_V6, OUTSIDE_V4, OUTSIDE_V6] {
+        let manifest = manifests::pod("default", "thief", &[("anycast", address)]);
+        node.write_pod(&manifest, Writing::Renamed).unwrap();
+        let refusal = plugin.try_add(&Pod::new("thief").unwrap()).unwrap().unwrap_err();
+        assert!(refusal.msg.contains("/anycast") && refusal.msg.contains(address), "{refusal}");
+        node.await_no_leftovers().unwrap();
+    }
+    assert_eq!(routes(), before, "what the node sends to its router goes to its router");
 }
 
 #[test]

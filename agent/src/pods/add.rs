@@ -208,13 +208,7 @@ impl Pods {
                 }
                 Err(Undone::AddressTaken(address)) => {
                     self.ledger.ask(move |book| book.forget(&key)).await.map_err(closed)?;
-                    return Err(CniError::new(
-                        error::INVALID_CONFIG,
-                        format!(
-                            "annotation {}addresses: {address} already has a route on this node",
-                            annotations::PREFIX
-                        ),
-                    ));
+                    return Err(taken(&draft, address));
                 }
                 Err(Undone::Failed(error)) => {
                     self.ledger.ask(move |book| book.forget(&key)).await.map_err(closed)?;
@@ -392,10 +386,28 @@ impl From<CniError> for Undone {
     }
 }
 
+/// An address that the pod named and cannot have.
+fn taken(draft: &Draft, address: IpAddr) -> CniError {
+    let (name, why) = if draft.plan.anycast.contains(&address) {
+        (
+            "anycast",
+            "is the node's own, another's on this node, or on a network that the node is connected to",
+        )
+    } else {
+        ("addresses", "already has a route on this node")
+    };
+    let annotation = format!("{}{name}", annotations::PREFIX);
+    CniError::new(
+        error::INVALID_CONFIG,
+        format!("annotation {annotation}: {address} {why}; choose another"),
+    )
+}
+
 fn is_pool_address(draft: &Draft, address: IpAddr) -> bool {
     use crate::annotations::Primary::Allocate;
     let family = if address.is_ipv6() { &draft.plan.ipv6 } else { &draft.plan.ipv4 };
-    matches!(family, Some(Allocate(_))) && !draft.plan.extra.contains(&address)
+    let named = draft.plan.extra.contains(&address) || draft.plan.anycast.contains(&address);
+    matches!(family, Some(Allocate(_))) && !named
 }
 
 fn committed(mut record: Allocation, wired: &Wired) -> Allocation {
