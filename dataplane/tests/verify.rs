@@ -146,6 +146,10 @@ fn switches_and_admissions_are_part_of_it() {
         node.nft("flush set inet flock anycast6");
         let found = dataplane.repair(link.clone()).await.unwrap();
         assert!(matches!(found.as_slice(), [Difference::AnycastNotAdmitted { .. }]), "{found:?}");
+        pod.ip("-6 neigh del fe80::1 dev eth0");
+        let found = dataplane.repair(link.clone()).await.unwrap();
+        assert!(matches!(found.as_slice(), [Difference::PodNeighbourUnknown { .. }]), "{found:?}");
+        assert!(pod.ip("-6 neigh show").contains("PERMANENT"));
         node.nft("delete table inet flock");
         assert!(!dataplane.rules_present().await.unwrap());
         assert_eq!(dataplane.repair(link.clone()).await.unwrap().len(), 2);
