@@ -13,8 +13,11 @@ IMAGE    ?= flock:dev
 # What each target needs of Debian, by command or file -> package.
 DEB_DEMO  := ip:iproute2 ping:iputils-ping
 DEB_TEST  := $(DEB_DEMO) nft:nftables iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins \
-             podman:podman containerd:containerd runc:runc curl:curl gcc:gcc /usr/include/stdio.h:libc6-dev mount:mount
-DEB_BENCH := $(DEB_DEMO) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins
+             $(DEB_ROUTERS) podman:podman containerd:containerd runc:runc curl:curl gcc:gcc /usr/include/stdio.h:libc6-dev mount:mount
+# The routers that we are tested with and measured beside.
+DEB_ROUTERS := bird:bird2 /usr/lib/frr/bgpd:frr gobgpd:gobgpd /usr/sbin/bgpd:openbgpd exabgp:exabgp
+DEB_INTEROP := $(DEB_DEMO) $(DEB_ROUTERS) podman:podman runc:runc tcpdump:tcpdump
+DEB_BENCH := $(DEB_DEMO) $(DEB_ROUTERS) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins
 DEB_IMAGE := buildah:buildah
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -54,7 +57,7 @@ demo: ## Network three pods on one node and ping them, end to end, on this machi
 test: ## Run all tests: units, kernel, crash, runtimes (as root)
 	$(call debian,$(DEB_TEST))
 	$(call cargo_tool,cargo-nextest,cargo-nextest)
-	$(CARGO) build --locked --workspace --bins
+	$(CARGO) build --locked --workspace --bins --examples
 	$(CARGO) nextest run --locked --workspace
 	$(CARGO) test --locked --workspace --doc --quiet
 
@@ -65,15 +68,31 @@ lint: ## rustfmt, clippy, cargo-deny
 	$(CARGO) clippy --locked --workspace --all-targets --quiet -- -D warnings
 	$(CARGO) deny --locked --log-level error check bans licenses sources
 
+.PHONY: interop
+interop: ## Our speaker against BIRD, FRR, GoBGP, OpenBGPD, ExaBGP in containers: the matrix (as root)
+	$(call debian,$(DEB_INTEROP))
+	@$(CARGO) build --locked --quiet -p flock-bgp-io --examples
+	@$(CARGO) build --locked --quiet -p flock-interop-tests --bins
+	@$(SUDO) target/debug/interop $(INTEROP_FLAGS)
+
+# Seconds for each target; the corpus in the tree is replayed by `make test` without any of this.
+FUZZ_SECONDS ?= 600
+.PHONY: fuzz
+fuzz: ## Fuzz the codec, FUZZ_SECONDS for each target (needs a nightly toolchain)
+	$(call cargo_tool,cargo-fuzz,cargo-fuzz)
+	bgp/wire/fuzz/run $(FUZZ_SECONDS)
+
 .PHONY: static
 static:
 	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --locked --target $(TRIPLE) -p flock-cni -p flock-agent --bins
 
 .PHONY: bench
-bench: static ## Measure flock beside ptp + host-local, in one run (as root)
+bench: static ## Measure flock beside its peers: CNI plugins and BGP speakers (as root)
 	$(call debian,$(DEB_BENCH))
 	@$(CARGO) build --release --locked --quiet -p flock-interop-tests --bins
+	@$(CARGO) build --release --locked --quiet -p flock-bgp-io -p flock-bgp-wire --examples
 	@$(SUDO) env FLOCK_BIN_DIR=$(CURDIR)/$(STATIC) target/release/bench-cni $(BENCH_FLAGS)
+	@$(SUDO) target/release/bench-bgp $(BENCH_FLAGS)
 
 .PHONY: bench-quick
 bench-quick: BENCH_FLAGS=--quick

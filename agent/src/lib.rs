@@ -1,5 +1,6 @@
 //! flock-agent as a library, so that its parts can be tested one by one. Nothing outside this
 //! package depends on it: the product is the binary.
+#![forbid(unsafe_code)]
 
 pub mod annotations;
 pub mod cli;

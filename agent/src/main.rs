@@ -1,4 +1,5 @@
 //! `flock-agent`: parses the command line and turns an outcome into an exit code.
+#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 

@@ -9,6 +9,7 @@
 //! the process it runs in (the binary's own modules under `plugin/`). No async
 //! runtime and no netlink crate here: the binary is executed once per call, and
 //! its size is its start-up time.
+#![forbid(unsafe_code)]
 
 pub mod args;
 pub mod cidr;

@@ -1,4 +1,5 @@
 //! The CNI plugin `flock`, as a runtime executes it. All of it is in `plugin`.
+#![forbid(unsafe_code)]
 
 mod plugin;
 

@@ -9,6 +9,7 @@
 //! visit to a pod's namespace changes the thread. The channel to them holds
 //! 256 jobs; when it is full, callers wait. [`Dataplane::monitor`]'s channel
 //! holds 1024 events; when it is full, they become one [`Drift::Lost`].
+#![forbid(unsafe_code)]
 
 mod admission;
 mod apply;

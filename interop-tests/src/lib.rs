@@ -11,6 +11,7 @@
 //! | [`binaries`] | where the programs are, and what to say when one is missing |
 //! | [`wait`], [`signals`] | awaiting a condition, and giving up when the user interrupts |
 //! | [`netns`], [`link`] | namespaces, and the cables between them |
+//! | [`story`] | failures that end with what the parties said |
 //! | [`facts`] | what the kernel says: links, addresses, routes, leftovers |
 //! | [`probe`] | ping, and TCP from one namespace to another |
 //! | [`process`] | a daemon with a log, stopped by its process id |
@@ -19,16 +20,25 @@
 //! | [`network`], [`chain`] | network configurations, and conflists run as libcni runs them |
 //! | [`raw`] | the CNI socket spoken directly, also badly |
 //! | [`recorder`] | what a runtime really passed to the plugin |
+//! | [`router`] | real routers: BIRD, FRR, GoBGP, OpenBGPD, ExaBGP |
+//! | [`speaker`] | flock's own speaker, alone |
+//! | [`capture`], [`sniffer`] | BGP on the wire: played by hand, and overheard |
+//! | [`interop`] | the matrix: our speaker with each router |
 //! | [`podman`], [`containerd`], [`cri`], [`pause`] | real runtimes |
+//! | [`bench`] | what the benchmarks share, and the one of the speaker |
 //!
 //! Every function returns a `Result`, so that a program that stops halfway
 //! still runs its destructors, and those clean up.
+#![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod binaries;
+pub mod capture;
 pub mod chain;
 pub mod containerd;
 pub mod cri;
 pub mod facts;
+pub mod interop;
 pub mod link;
 pub mod manifests;
 pub mod names;
@@ -43,6 +53,10 @@ pub mod probe;
 pub mod process;
 pub mod raw;
 pub mod recorder;
+pub mod router;
 pub mod signals;
+pub mod sniffer;
+pub mod speaker;
+pub mod story;
 mod sweep;
 pub mod wait;

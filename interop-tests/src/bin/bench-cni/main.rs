@@ -12,23 +12,22 @@
 //! flock answers DEL before the link is gone. That is its design, so the time
 //! until the links are really gone is measured and shown as well, without a
 //! target; and nobody's turn begins before the last one's links are gone.
+#![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 mod contestant;
-mod machine;
-mod report;
-mod samples;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
+use rack::bench::machine;
+use rack::bench::report::{Report, Row, Target};
+use rack::bench::samples::Samples;
 use rack::{binaries, signals};
 
 use crate::contestant::Contestant;
-use crate::report::{Report, Row, Target};
-use crate::samples::Samples;
 
 /// How much is measured.
 struct Extent {
@@ -125,7 +124,8 @@ fn bench() -> Result<bool> {
     }
     let dual = Contestant::ptp("ptp dual-stack", dir, DUAL, extent.slow_calls)?;
 
-    let mut report = Report::new(machine::facts(dir));
+    let machine = machine::facts(dir, &[("ptp", version_of_ptp())]);
+    let mut report = Report::new("cni", machine);
     for population in extent.populations.iter().copied() {
         eprintln!("{population} pods");
         for contestant in &mut growing {
@@ -274,4 +274,14 @@ fn parallel(contestants: [&Contestant; 2], extent: &Extent, report: &mut Report)
         );
     }
     Ok(())
+}
+
+/// The reference plugins say who they are when called with nothing.
+fn version_of_ptp() -> String {
+    let Ok(ptp) = binaries::reference_plugin("ptp") else {
+        return String::new();
+    };
+    let said = Command::new(ptp).env_remove("CNI_COMMAND").output();
+    said.map(|output| String::from_utf8_lossy(&output.stderr).trim().replace('\n', ", "))
+        .unwrap_or_default()
 }

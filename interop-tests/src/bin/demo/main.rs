@@ -6,6 +6,7 @@
 //! The exit code is true to what happened, and whatever happens (Ctrl-C too)
 //! nothing stays behind on the machine. On a terminal it pauses between its acts
 //! (`--no-pause` does not).
+#![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a demo is there to be watched")]
 
 mod matrix;

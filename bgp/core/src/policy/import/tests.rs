@@ -1,0 +1,260 @@
+//! Each case of each rule, by name: what an UPDATE shares here, prefixes in `nets`.
+
+mod nets;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use flock_bgp_wire::{AsPath, Attributes, Community, NextHop, Origin, Role, Segment, SegmentKind};
+use ipnet::IpNet;
+
+use super::{Judge, Withheld};
+use crate::config::{AddressRule, Import};
+
+const US: u32 = 65001;
+const PEER: u32 = 65000;
+
+fn rule(net: &str, min: u8, max: u8) -> AddressRule {
+    AddressRule { net: net.parse().unwrap(), min, max }
+}
+
+fn everything() -> Import {
+    Import { accept: vec![rule("0.0.0.0/0", 0, 32), rule("::/0", 0, 128)], max_prefixes: 1000 }
+}
+
+fn external() -> Judge {
+    Judge {
+        import: Some(everything()),
+        local_asn: US,
+        local_id: "10.0.0.11".parse().unwrap(),
+        peer_asn: PEER,
+        peer_address: "192.0.2.1".parse().unwrap(),
+        local_address: "192.0.2.2".parse().unwrap(),
+        role: None,
+        multihop: false,
+        connected: Some(Arc::from(networks(&["192.0.2.0/24", "2001:db8:ffff::/64"]))),
+    }
+}
+
+fn internal() -> Judge {
+    Judge { peer_asn: US, ..external() }
+}
+
+fn networks(of: &[&str]) -> Vec<IpNet> {
+    of.iter().map(|net| net.parse().unwrap()).collect()
+}
+
+fn v4(address: &str) -> NextHop {
+    NextHop::V4(address.parse().unwrap())
+}
+
+fn v6(global: &str, link_local: Option<&str>) -> NextHop {
+    NextHop::V6 {
+        global: global.parse().unwrap(),
+        link_local: link_local.map(|address| address.parse().unwrap()),
+    }
+}
+
+fn route(path: &[u32]) -> Attributes {
+    let mut attributes = Attributes::new(Origin::Igp, v4("192.0.2.1"));
+    attributes.as_path = AsPath::sequence(path.iter().copied());
+    attributes
+}
+
+fn judged(judge: &Judge, mut attributes: Attributes) -> Result<Attributes, Withheld> {
+    judge.attributes(&mut attributes).map(|()| attributes)
+}
+
+fn net(judge: &Judge, prefix: &str) -> Result<(), Withheld> {
+    match prefix.parse().unwrap() {
+        IpNet::V4(net) => judge.net(net),
+        IpNet::V6(net) => judge.net(net),
+    }
+}
+
+#[test]
+fn nothing_is_believed_without_a_rule() {
+    for import in [None, Some(Import { accept: vec![], max_prefixes: 1000 })] {
+        let judge = Judge { import, ..external() };
+        assert_eq!(judged(&judge, route(&[PEER])), Err(Withheld::NotAccepted));
+        assert_eq!(net(&judge, "198.51.100.0/24"), Err(Withheld::NotAccepted));
+    }
+}
+
+#[test]
+fn paths() {
+    let set_first = |asns: Vec<u32>, rest: &[u32]| {
+        let mut attributes = route(rest);
+        attributes.as_path.segments.insert(0, Segment { kind: SegmentKind::Set, asns });
+        attributes
+    };
+    let server = Judge { role: Some(Role::RouteServerClient), ..external() };
+    let cases = [
+        ("external, the peer alone", external(), route(&[PEER]), Ok(())),
+        ("external, the peer first", external(), route(&[PEER, 1, 2]), Ok(())),
+        ("external, prepended", external(), route(&[PEER, PEER, 1]), Ok(())),
+        ("external, empty", external(), route(&[]), Err(Withheld::FirstAs)),
+        ("external, another first", external(), route(&[1, PEER]), Err(Withheld::FirstAs)),
+        ("external, a set first", external(), set_first(vec![PEER], &[]), Err(Withheld::FirstAs)),
+        ("external, we at the end", external(), route(&[PEER, 1, US]), Err(Withheld::AsLoop)),
+        ("external, we in a set", external(), set_first(vec![1, US], &[]), Err(Withheld::AsLoop)),
+        ("route server, not in the path", server.clone(), route(&[1, 2]), Ok(())),
+        ("route server, we in the path", server, route(&[1, US]), Err(Withheld::AsLoop)),
+        ("internal, empty", internal(), route(&[]), Ok(())),
+        ("internal, anyone first", internal(), route(&[1, 2]), Ok(())),
+        ("internal, we in the path", internal(), route(&[1, US]), Err(Withheld::AsLoop)),
+    ];
+    for (name, judge, attributes, verdict) in cases {
+        assert_eq!(judged(&judge, attributes).map(|_| ()), verdict, "{name}");
+    }
+}
+
+#[test]
+fn reflection_loops_are_for_internal_peers() {
+    let originator = |judge: Judge, id: &str| {
+        let mut attributes = route(&[PEER]);
+        attributes.originator_id = Some(id.parse().unwrap());
+        judged(&judge, attributes).map(|kept| kept.originator_id.is_some())
+    };
+    assert_eq!(originator(internal(), "10.0.0.11"), Err(Withheld::OriginatorLoop));
+    assert_eq!(originator(internal(), "10.0.0.12"), Ok(true));
+    assert_eq!(originator(external(), "10.0.0.11"), Ok(false), "discarded, not obeyed");
+
+    let clusters = |judge: Judge, ids: &[&str]| {
+        let mut attributes = route(&[PEER]);
+        attributes.cluster_list = ids.iter().map(|id| id.parse().unwrap()).collect();
+        judged(&judge, attributes).map(|kept| kept.cluster_list.len())
+    };
+    assert_eq!(clusters(internal(), &["10.0.0.1", "10.0.0.11"]), Err(Withheld::ClusterLoop));
+    assert_eq!(clusters(internal(), &["10.0.0.1", "10.0.0.2"]), Ok(2));
+    assert_eq!(clusters(external(), &["10.0.0.11"]), Ok(0), "discarded, not obeyed");
+}
+
+#[test]
+fn next_hops() {
+    let at = |judge: Judge, peer: &str, local: &str| Judge {
+        peer_address: peer.parse().unwrap(),
+        local_address: local.parse().unwrap(),
+        ..judge
+    };
+    let unsaid = || Judge { connected: None, ..external() };
+    let multihop = || Judge { multihop: true, ..external() };
+    let over_v6 = || at(external(), "2001:db8:ffff::1", "2001:db8:ffff::2");
+    let unnumbered = || at(external(), "fe80::1", "fe80::2");
+    let lone = || Judge { connected: Some(Arc::from([])), ..external() };
+    let cases = [
+        ("the peer", external(), v4("192.0.2.1"), true),
+        ("the peer, on no network", lone(), v4("192.0.2.1"), true),
+        ("a third party on the network", external(), v4("192.0.2.77"), true),
+        ("elsewhere", external(), v4("198.51.100.1"), false),
+        ("elsewhere, networks unknown", unsaid(), v4("198.51.100.1"), true),
+        ("elsewhere, multihop", multihop(), v4("198.51.100.1"), true),
+        ("elsewhere, internal", internal(), v4("198.51.100.1"), false),
+        ("on the network, internal", internal(), v4("192.0.2.77"), true),
+        ("ours", external(), v4("192.0.2.2"), false),
+        ("ours, multihop", multihop(), v4("192.0.2.2"), false),
+        ("ours, networks unknown", unsaid(), v4("192.0.2.2"), false),
+        ("unspecified", unsaid(), v4("0.0.0.0"), false),
+        ("this network", unsaid(), v4("0.1.2.3"), false),
+        ("loopback", unsaid(), v4("127.0.0.1"), false),
+        ("multicast", unsaid(), v4("224.0.0.5"), false),
+        ("reserved", unsaid(), v4("240.0.0.1"), false),
+        ("broadcast", unsaid(), v4("255.255.255.255"), false),
+        ("link-local, as tunnels use it", unsaid(), v4("169.254.0.1"), true),
+        ("v6, the peer", over_v6(), v6("2001:db8:ffff::1", None), true),
+        ("v6, both halves", over_v6(), v6("2001:db8:ffff::1", Some("fe80::1")), true),
+        ("v6, a third party", over_v6(), v6("2001:db8:ffff::7", None), true),
+        ("v6, elsewhere", over_v6(), v6("2001:db8:1::1", None), false),
+        ("v6, elsewhere but near", over_v6(), v6("2001:db8:1::1", Some("fe80::1")), true),
+        ("v6, near half alone", over_v6(), v6("::", Some("fe80::1")), true),
+        ("v6, near half as the only one", over_v6(), v6("fe80::1", None), true),
+        ("v6, near half twice", over_v6(), v6("fe80::1", Some("fe80::1")), true),
+        ("v6, no half", over_v6(), v6("::", None), false),
+        ("v6, near half is none", over_v6(), v6("2001:db8:1::1", Some("2001:db8::1")), false),
+        ("v6, ours", over_v6(), v6("2001:db8:ffff::2", None), false),
+        ("v6, ours and near", over_v6(), v6("2001:db8:ffff::2", Some("fe80::1")), false),
+        ("v6, loopback", over_v6(), v6("::1", None), false),
+        ("v6, loopback and near", over_v6(), v6("::1", Some("fe80::1")), false),
+        ("v6, multicast", over_v6(), v6("ff02::1", None), false),
+        ("v6, mapped", over_v6(), v6("::ffff:192.0.2.1", None), false),
+        ("unnumbered", unnumbered(), v6("::", Some("fe80::1")), true),
+        ("unnumbered, ours", unnumbered(), v6("::", Some("fe80::2")), false),
+    ];
+    for (name, judge, next_hop, usable) in cases {
+        let verdict = if usable { Ok(()) } else { Err(Withheld::NextHop) };
+        let mut attributes = Attributes { next_hop, ..route(&[PEER]) };
+        assert_eq!(judge.attributes(&mut attributes), verdict, "{name}");
+    }
+}
+
+/// RFC 9234 §5: our role, what came, what follows.
+#[test]
+fn only_to_customer() {
+    use Role::{Customer, Peer, Provider, RouteServer, RouteServerClient};
+    const LEAK: Result<Option<u32>, Withheld> = Err(Withheld::RouteLeak);
+    let cases = [
+        (None, None, Ok(None)),
+        (None, Some(7), Ok(Some(7))),
+        (Some(Provider), None, Ok(None)),
+        (Some(Provider), Some(PEER), LEAK),
+        (Some(RouteServer), None, Ok(None)),
+        (Some(RouteServer), Some(PEER), LEAK),
+        (Some(Peer), None, Ok(Some(PEER))),
+        (Some(Peer), Some(PEER), Ok(Some(PEER))),
+        (Some(Peer), Some(7), LEAK),
+        (Some(Customer), None, Ok(Some(PEER))),
+        (Some(Customer), Some(7), Ok(Some(7))),
+        (Some(RouteServerClient), None, Ok(Some(PEER))),
+        (Some(RouteServerClient), Some(7), Ok(Some(7))),
+    ];
+    for (role, came, expected) in cases {
+        let attributes = Attributes { only_to_customer: came, ..route(&[PEER]) };
+        let judge = Judge { role, ..external() };
+        let kept = judged(&judge, attributes.clone());
+        assert_eq!(
+            kept.as_ref().map(|kept| kept.only_to_customer).map_err(|reason| *reason),
+            expected,
+            "{role:?} {came:?}"
+        );
+        if let Ok(kept) = kept {
+            let anew = judge.again("198.51.100.0/24".parse().unwrap(), &kept);
+            assert_eq!(anew, Ok(()), "judged again: {role:?} {came:?}");
+        }
+        let inside = Judge { role, ..internal() };
+        let kept = judged(&inside, attributes).map(|kept| kept.only_to_customer);
+        assert_eq!(kept, Ok(came), "roles mean nothing inside an AS: {role:?} {came:?}");
+    }
+}
+
+#[test]
+fn local_pref_is_not_for_external_peers_to_say() {
+    let shut = vec![Community(1), Community::GRACEFUL_SHUTDOWN];
+    let cases = [
+        ("external", external(), Some(500), vec![], None),
+        ("external, going", external(), Some(500), shut.clone(), Some(0)),
+        ("external, going, none said", external(), None, shut.clone(), Some(0)),
+        ("internal", internal(), Some(500), vec![], Some(500)),
+        ("internal, going", internal(), Some(500), shut, Some(500)),
+    ];
+    for (name, judge, local_pref, communities, expected) in cases {
+        let attributes = Attributes { local_pref, communities, ..route(&[PEER]) };
+        let kept = judged(&judge, attributes.clone()).unwrap();
+        assert_eq!(kept.local_pref, expected, "{name}");
+        assert_eq!(kept.communities, attributes.communities, "{name}");
+    }
+}
+
+#[test]
+fn a_kept_route_is_judged_again_by_what_changed() {
+    let prefix: IpNet = "198.51.100.0/24".parse().unwrap();
+    let kept = judged(&external(), route(&[PEER])).unwrap();
+    assert_eq!(external().again(prefix, &kept), Ok(()));
+    let narrower = Import { accept: vec![rule("10.0.0.0/8", 8, 32)], max_prefixes: 1 };
+    let judge = Judge { import: Some(narrower), ..external() };
+    assert_eq!(judge.again(prefix, &kept), Err(Withheld::NotAccepted));
+    let judge = Judge { connected: Some(Arc::from([prefix])), ..external() };
+    assert_eq!(judge.again(prefix, &kept), Err(Withheld::Connected));
+    let elsewhere: IpAddr = "192.0.2.9".parse().unwrap();
+    let judge = Judge { connected: Some(Arc::from([])), peer_address: elsewhere, ..external() };
+    assert_eq!(judge.again(prefix, &kept), Err(Withheld::NextHop));
+}

@@ -1,0 +1,107 @@
+//! The tables for people.
+
+use flock_bgp_wire::Community;
+
+use super::*;
+
+#[test]
+fn a_route_with_its_paths_and_the_reason() {
+    let mut rib = rib();
+    rib.learn(key(4), nth(1), 0, Err(Withheld::AsLoop), 10);
+    let mut long = said(1, 1);
+    long.as_path.prepend(65_101, 2);
+    learn(&mut rib, 1, nth(1), long);
+    learn(&mut rib, 3, nth(1), said(3, 1));
+    learn(&mut rib, 2, nth(1), said(2, 1));
+    let route = rib.route(nth(1).into()).unwrap();
+    assert_eq!((route.net, route.reason), (nth(1).into(), Some(Reason::RouterId)));
+    let paths: Vec<_> = route
+        .paths
+        .iter()
+        .map(|path| (path.peer.unwrap().0, path.best, path.equal, path.lost, path.withheld))
+        .collect();
+    assert_eq!(
+        paths,
+        [
+            (2, true, true, None, None),
+            (3, false, true, Some(Reason::RouterId), None),
+            (1, false, false, Some(Reason::AsPath), None),
+            (4, false, false, None, Some(Withheld::AsLoop)),
+        ]
+    );
+    assert_eq!(route.paths[0].attributes, Some(&said(2, 1)));
+
+    rib.originate(nth(1).into(), Some(&wish(1)));
+    let route = rib.route(nth(1).into()).unwrap();
+    assert_eq!((route.paths[0].peer, route.reason), (None, Some(Reason::Originated)));
+    rib.learn(key(4), nth(2), 0, Err(Withheld::AsLoop), 10);
+    assert_eq!(rib.route(nth(2).into()).unwrap().reason, None);
+}
+
+#[test]
+fn routes_are_found() {
+    let mut rib = rib();
+    for text in ["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "192.0.2.0/24"] {
+        learn(&mut rib, 1, v4(text), said(1, 1));
+    }
+    rib.learn(key(1), v4("10.1.2.3/32"), 0, Err(Withheld::Martian), 10);
+    rib.originate(net("2001:db8::/32"), Some(&wish(1)));
+    let to = |address: &str| rib.route_to(address.parse().unwrap()).map(|route| route.net);
+    assert_eq!(to("10.1.2.3"), Some(net("10.1.2.0/24")));
+    assert_eq!(to("10.2.0.0"), Some(net("10.0.0.0/8")));
+    assert_eq!(to("8.8.8.8"), Some(net("0.0.0.0/0")));
+    assert_eq!(to("2001:db8::5"), Some(net("2001:db8::/32")));
+    assert_eq!(to("2001:db9::5"), None);
+    let mut within: Vec<IpNet> =
+        rib.routes_within(net("10.1.0.0/16")).map(|route| route.net).collect();
+    within.sort_unstable();
+    assert_eq!(within, [net("10.1.0.0/16"), net("10.1.2.0/24"), net("10.1.2.3/32")]);
+    assert_eq!(rib.routes(Family::Ipv4, None).count(), 6);
+    assert_eq!(rib.routes(Family::Ipv6, None).count(), 1);
+}
+
+#[test]
+fn a_walk_goes_on_where_it_ended() {
+    let mut rib = rib();
+    for n in 0..100 {
+        learn(&mut rib, 1, nth(n), said(1, n));
+    }
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let piece: Vec<_> = rib
+            .routes(Family::Ipv4, after)
+            .take(7)
+            .map(|route| (route.net, route.position))
+            .collect();
+        let Some((_, last)) = piece.last() else { break };
+        after = Some(*last);
+        seen.extend(piece.iter().map(|(net, _)| *net));
+    }
+    assert_eq!(seen, (0..100).map(|n| nth(n).into()).collect::<Vec<IpNet>>());
+}
+
+/// In the words in which the peer heard it.
+#[test]
+fn what_a_peer_was_told() {
+    let mut rib = rib();
+    rib.source(key(5), source(5, true));
+    learn(&mut rib, 1, nth(1), said(1, 1));
+    learn(&mut rib, 5, nth(2), said(5, 1));
+    rib.originate(nth(3).into(), Some(&wish(9)));
+    let mut secret = said(1, 1);
+    secret.communities = vec![Community::NO_EXPORT];
+    learn(&mut rib, 1, nth(4), secret);
+    rib.open_outlet(key(2), Family::Ipv4, exporter(2));
+    assert_eq!(rib.told(key(2), Family::Ipv4).count(), 0);
+    let mut ear = Ear::default();
+    ear.hear(&mut rib, 2);
+    let told: BTreeMap<IpNet, Attributes> =
+        rib.told(key(2), Family::Ipv4).map(|view| (view.net, view.attributes.unwrap())).collect();
+    assert_eq!((told.len(), &told), (3, &ear.routes));
+    assert_eq!(rib.export(key(2), nth(4).into()), Some(Err(Withheld::WellKnownCommunity)));
+    assert_eq!(rib.export(key(2), nth(1).into()).unwrap().as_ref(), Ok(&told[&nth(1).into()]));
+    assert_eq!(rib.export(key(3), nth(1).into()), None);
+
+    rib.retell(key(2), Family::Ipv4, exporter(2));
+    assert!(rib.told(key(2), Family::Ipv4).all(|view| view.attributes.is_none()));
+}

@@ -1,0 +1,2 @@
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| flock_bgp_wire_fuzz::run("as4_aggregator", data));

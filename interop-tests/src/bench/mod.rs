@@ -1,0 +1,10 @@
+//! What the benchmarks share: figures, the table of ratios, and the machine
+//! that they were measured on.
+//!
+//! A benchmark decides what to measure and against whom. Here it only becomes
+//! medians, one aligned table and one JSON file, the same for all of them.
+
+pub mod bgp;
+pub mod machine;
+pub mod report;
+pub mod samples;

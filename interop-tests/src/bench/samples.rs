@@ -1,0 +1,45 @@
+//! Measurements of one kind, and what they amount to.
+
+/// A collection of measurements.
+#[derive(Debug, Clone, Default)]
+pub struct Samples(Vec<f64>);
+
+impl Samples {
+    /// Adds one.
+    pub fn push(&mut self, sample: f64) {
+        self.0.push(sample);
+    }
+
+    /// Adds many.
+    pub fn extend(&mut self, samples: Vec<f64>) {
+        self.0.extend(samples);
+    }
+
+    /// The value below which this share of the measurements lies.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        let wanted = share * (sorted.len().saturating_sub(1)) as f64;
+        let position = (0..sorted.len()).find(|index| *index as f64 >= wanted.round());
+        position.and_then(|index| sorted.get(index).copied()).unwrap_or(f64::NAN)
+    }
+
+    /// The middle one.
+    pub fn median(&self) -> f64 {
+        self.quantile(0.5)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_taken_from_the_sorted_samples() {
+        let samples = Samples((1..=11).rev().map(f64::from).collect());
+        assert_eq!(samples.median(), 6.0);
+        assert_eq!(samples.quantile(0.1), 2.0);
+        assert_eq!(samples.quantile(0.9), 10.0);
+        assert!(Samples::default().median().is_nan());
+    }
+}
