@@ -21,8 +21,8 @@ pub(crate) enum Other {
 pub(crate) enum Arrival {
     /// Before that.
     Before,
-    /// After the other was Established, and graceful restart was agreed on it: the peer must have
-    /// lost it.
+    /// After the other was Established, and graceful restart was agreed on it, or no hold time: the
+    /// peer must have lost it.
     Returned,
 }
 

@@ -217,6 +217,4 @@ pub struct RouteChange {
     pub net: IpNet,
     /// Sorted, distinct next hops of the best and equal paths; empty: no route.
     pub next_hops: Vec<NextHop>,
-    /// Some of them are kept from a peer that is restarting.
-    pub stale: bool,
 }

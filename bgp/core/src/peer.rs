@@ -38,6 +38,8 @@ pub(crate) struct Peer {
     pub(crate) backoff: Backoff,
     /// Why the last session or attempt ended, and how long the session was: what a rest goes by.
     pub(crate) ended: Option<(Cause, Option<Duration>)>,
+    /// It rests for what it did.
+    pub(crate) earned_rest: bool,
     /// Wishes that wait for the next session.
     pub(crate) pending: Fields,
     /// What was wrong with its UPDATEs and survived, and when people last heard of it.
@@ -201,6 +203,7 @@ impl Peer {
             judge: None,
             backoff: Backoff::default(),
             ended: None,
+            earned_rest: false,
             pending: Fields::default(),
             faults: 0,
             fault_told: None,

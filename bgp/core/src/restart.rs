@@ -80,6 +80,12 @@ pub(crate) enum Fate {
     Forget,
 }
 
+/// Between two enhanced refreshes of a family that count.
+const REFRESHES_APART: Duration = Duration::from_secs(1);
+
+/// A peer is waited for at most this long, whatever it says (RFC 4724 §4.2 asks for a bound).
+const LONGEST_ABSENCE: Duration = Duration::from_secs(600);
+
 /// By `Family::index`.
 pub(crate) type Fates = [Fate; 2];
 
@@ -108,6 +114,8 @@ struct Watch {
     state: State,
     /// The peer will say when its first telling is over, also one that keeps nothing itself.
     end_of_rib_due: bool,
+    /// When the last enhanced refresh began.
+    refreshed: Option<Now>,
 }
 
 impl Stale {
@@ -131,20 +139,19 @@ impl Stale {
                 watch.state = State::Fresh;
                 return Fate::Forget;
             };
-            let until = later(now, Duration::from_secs(agreed.theirs.time.into()));
+            let absence = Duration::from_secs(agreed.theirs.time.into()).min(LONGEST_ABSENCE);
+            let until = later(now, absence);
             let bound = later(until, agreed.ours.stale_time);
             let (fate, bound) = match watch.state {
-                State::Fresh | State::Gone { .. } => (Fate::Mark, bound),
+                State::Fresh | State::Gone { .. } | State::Refreshing { .. } => (Fate::Mark, bound),
                 // RFC 8538 §4.1: with N on both sides, what is stale from an earlier restart stays,
                 // up to its old bound, so that a peer that never gets as far as End-of-RIB does
                 // not keep it for ever.
-                State::Back { until: bound } | State::Refreshing { until: bound }
-                    if agreed.notification() && until <= bound =>
-                {
+                State::Back { until: bound } if agreed.notification() && until <= bound => {
                     (Fate::Mark, bound)
                 }
                 // RFC 4724 §4.2: otherwise it goes now.
-                State::Back { .. } | State::Refreshing { .. } => (Fate::SweepAndMark, bound),
+                State::Back { .. } => (Fate::SweepAndMark, bound),
             };
             watch.state = State::Gone { until, bound };
             fate
@@ -193,10 +200,16 @@ impl Stale {
         })
     }
 
-    /// BoRR (RFC 7313 §4). It counts only once End-of-RIB was seen, where one is due.
+    /// BoRR (RFC 7313 §4). It counts only once End-of-RIB was seen, where one is due; and once a
+    /// second, because it walks the table and costs the peer 23 octets. One that does not count
+    /// leaves routes as they are.
     pub(crate) fn refresh_begins(&mut self, now: Now, bound: Duration, family: Family) -> Fates {
         self.of(family, |watch| match watch.state {
             State::Fresh | State::Refreshing { .. } if !watch.end_of_rib_due => {
+                if watch.refreshed.is_some_and(|last| now.since(last) < REFRESHES_APART) {
+                    return Fate::Unchanged;
+                }
+                watch.refreshed = Some(now);
                 watch.state = State::Refreshing { until: later(now, bound) };
                 Fate::Mark
             }

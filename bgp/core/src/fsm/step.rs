@@ -103,10 +103,7 @@ fn in_open_sent(conn: ConnId, input: Input, settings: &Settings, acts: &mut Vec<
             acts.push(Act::SendKeepalive);
             hold(&negotiated, acts);
             keepalive(&negotiated, acts);
-            if negotiated.hold.is_none() {
-                // Off is off: the four minutes of patience end here as well.
-                acts.push(Act::Disarm(Timer::Hold));
-            }
+            // Without a hold time the four minutes of patience still run, until the first KEEPALIVE.
             State::OpenConfirm { conn, negotiated }
         }
         Input::Closed | Input::DialFailed => {
@@ -127,6 +124,9 @@ fn in_open_confirm(
     match input {
         Input::Keepalive => {
             hold(&negotiated, acts);
+            if negotiated.hold.is_none() {
+                acts.push(Act::Disarm(Timer::Hold)); // Off is off.
+            }
             acts.push(Act::Up);
             State::Established { conn, negotiated }
         }

@@ -31,10 +31,28 @@ pub(crate) struct Judge {
     pub(crate) connected: Option<std::sync::Arc<[IpNet]>>,
 }
 
+/// About what a set of attributes may take of our memory. A message of 65,535 octets (RFC 8654) can
+/// be nothing but attributes, and each prefix can have its own: a thousand of them, which is what a
+/// peer may tell by default, are 16 MB with this and had been a gigabyte without.
+const HEAVIEST: usize = 16 * 1024;
+
+/// About what it takes of our memory: a segment is two allocations.
+fn weight(attributes: &Attributes) -> usize {
+    let segments = &attributes.as_path.segments;
+    segments.iter().map(|segment| 48 + 4 * segment.asns.len()).sum::<usize>()
+        + 4 * (attributes.communities.len() + attributes.cluster_list.len())
+        + 8 * attributes.extended_communities.len()
+        + 12 * attributes.large_communities.len()
+        + attributes.unknown.iter().map(|unknown| 32 + unknown.value.len()).sum::<usize>()
+}
+
 impl Judge {
     /// What all routes of an UPDATE share: loops, first AS, next hop, leaks. May add Only To
     /// Customer (RFC 9234 §5) and takes away what an external peer has no say in.
     pub(crate) fn attributes(&self, attributes: &mut Attributes) -> Result<(), Withheld> {
+        if weight(attributes) > HEAVIEST {
+            return Err(Withheld::TooMuch);
+        }
         self.check(attributes)?;
         if !self.internal() {
             self.adjust(attributes);

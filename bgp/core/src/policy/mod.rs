@@ -40,6 +40,8 @@ pub enum Withheld {
     NoNextHop,
     /// The attributes do not fit into a message.
     TooLong,
+    /// More attributes than a route may have here: what a peer tells must cost a bounded amount.
+    TooMuch,
 }
 
 impl fmt::Display for Withheld {
@@ -63,6 +65,7 @@ impl fmt::Display for Withheld {
             Self::WellKnownCommunity => "it carries NO_EXPORT, NO_ADVERTISE or the like",
             Self::NoNextHop => "there is no next hop of this address family to tell this peer",
             Self::TooLong => "its attributes do not fit into a message",
+            Self::TooMuch => "its path and communities are longer than any that is kept",
         })
     }
 }
@@ -88,6 +91,7 @@ mod tests {
             Withheld::WellKnownCommunity,
             Withheld::NoNextHop,
             Withheld::TooLong,
+            Withheld::TooMuch,
         ];
         let mut words: Vec<String> = all.iter().map(ToString::to_string).collect();
         words.sort();

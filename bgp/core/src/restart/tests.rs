@@ -235,9 +235,9 @@ fn enhanced_refresh() {
     assert_eq!(stale.end_of_rib(Ipv4), [Unchanged; 2]);
     assert_eq!(stale.refresh_begins(at(2), bound, Ipv4), [Mark, Unchanged]);
 
-    // A session that is lost in the middle: what was not said again goes.
+    // A session that is lost in the middle: what was not said again was not withdrawn either.
     let fates = stale.lost(at(3), Loss::Closed, agreed(&theirs, false), &[Ipv4]);
-    assert_eq!(fates, [SweepAndMark, Forget]);
+    assert_eq!(fates, [Mark, Forget]);
     assert_eq!(stale.deadline(), Some(at(123)));
     assert_eq!(stale.refresh_begins(at(4), bound, Ipv4), [Unchanged; 2], "nobody is there");
 }

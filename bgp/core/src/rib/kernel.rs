@@ -21,18 +21,12 @@ use crate::event::RouteChange;
 /// The widest route. Linux takes more; nothing on a node has more ways out.
 const WIDEST: usize = 64;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Hops {
-    next_hops: Vec<NextHop>,
-    stale: bool,
-}
-
 /// The kernel as a listener.
 #[derive(Debug)]
 pub(super) struct Kernel {
     told: Told,
     pending: VecDeque<u32>,
-    sets: Interner<Hops>,
+    sets: Interner<Vec<NextHop>>,
 }
 
 impl Kernel {
@@ -58,16 +52,11 @@ impl Kernel {
             let told = self.told.get(slot).content();
             let Some(net) = prefixes.net(slot) else { continue };
             let hops = hops(prefixes.paths(slot), shared);
-            if told.is_none() && hops.next_hops.is_empty() {
+            if told.is_none() && hops.is_empty() {
                 continue;
             }
-            let change = RouteChange {
-                net: net.into(),
-                next_hops: hops.next_hops.clone(),
-                stale: hops.stale,
-            };
-            let wanted =
-                (!hops.next_hops.is_empty()).then(|| Content::new(self.sets.intern(hops), 0));
+            let change = RouteChange { net: net.into(), next_hops: hops.clone() };
+            let wanted = (!hops.is_empty()).then(|| Content::new(self.sets.intern(hops), 0));
             let same = told == wanted;
             self.tell(slot, wanted, prefixes);
             if !same {
@@ -100,8 +89,8 @@ impl Kernel {
 }
 
 /// The next hops of the best path and its equals; none where the route is ours, or there is none.
-fn hops(paths: &[Path], shared: &mut Shared) -> Hops {
-    let mut hops = Hops { next_hops: Vec::new(), stale: false };
+fn hops(paths: &[Path], shared: &mut Shared) -> Vec<NextHop> {
+    let mut hops = Vec::new();
     if paths.first().is_none_or(Path::ours) {
         return hops;
     }
@@ -109,13 +98,12 @@ fn hops(paths: &[Path], shared: &mut Shared) -> Hops {
     for candidate in field.iter().filter(|candidate| Candidate::equal(candidate)) {
         let Some(path) = paths.get(candidate.at) else { continue };
         if let Some(set) = path.attributes().and_then(|id| shared.sets.get(id)) {
-            hops.next_hops.push(set.attributes.next_hop);
-            hops.stale |= path.stale();
+            hops.push(set.attributes.next_hop);
         }
     }
-    hops.next_hops.sort_unstable();
-    hops.next_hops.dedup();
-    hops.next_hops.truncate(WIDEST);
+    hops.sort_unstable();
+    hops.dedup();
+    hops.truncate(WIDEST);
     shared.give_back(field);
     hops
 }

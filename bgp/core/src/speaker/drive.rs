@@ -13,9 +13,9 @@ use flock_bgp_wire::notification::{cease, code};
 
 use super::Speaker;
 use crate::event::{Action, ConnId, DownReason, Notice, PeerKey, Refusal};
-use crate::fsm::{self, Act, Cause, Input, Settings, State, Timer};
+use crate::fsm::{self, Act, Cause, Idle, Input, Settings, State, Timer};
 use crate::negotiate;
-use crate::peer::Lane;
+use crate::peer::{Began, Lane, Machine};
 use crate::restart::{self, Past};
 use crate::timer::Clock;
 
@@ -120,6 +120,7 @@ impl Speaker {
     fn rest(&mut self, key: PeerKey, lane: Lane) {
         let (Lane::Main, Some(peer)) = (lane, self.peers.get_mut(key)) else { return };
         let Some((cause, lasted)) = peer.ended.take() else { return };
+        peer.earned_rest = is_grave(&cause);
         let rest = peer.backoff.rest(&cause, lasted, peer.config.connect_retry, &mut self.dice);
         self.timers.arm(key, Clock::IdleHold, self.now.after(rest));
     }
@@ -211,7 +212,10 @@ impl Speaker {
         let lasted = peer.session.as_ref().map(|session| now.since(session.since));
         peer.ended = Some((cause.clone(), lasted));
         // Nor is the end of an attempt whose rival carries on.
-        if peer.session.is_none() && peer.rival.is_some() && is_collision(cause) {
+        if peer.session.is_none()
+            && peer.rival.is_some()
+            && (is_collision(cause) || matches!(cause, Cause::Local))
+        {
             return;
         }
         let reason = reason(cause, words);
@@ -241,7 +245,10 @@ impl Speaker {
             self.timers.disarm(key, Clock::RivalKeepalive);
         }
         if let Some(rival) = &peer.rival {
-            if peer.main.state.conn().is_none() {
+            if peer.earned_rest && matches!(peer.main.state, State::Idle(Idle::Resting)) {
+                // A spare connection is no way around a rest.
+                self.step(key, Lane::Rival, Input::CollisionDump);
+            } else if peer.main.state.conn().is_none() {
                 self.promote(key);
             } else if rival.state.is_established() {
                 self.swap(key);
@@ -261,7 +268,8 @@ impl Speaker {
         let now = self.now;
         let Some(peer) = self.peers.get_mut(key) else { return };
         let Some(rival) = peer.rival.take() else { return };
-        peer.main = rival;
+        peer.main = Machine { began: Began::Before, ..rival };
+        peer.earned_rest = false;
         peer.since = now;
         self.timers.disarm(key, Clock::IdleHold);
         self.timers.disarm(key, Clock::ConnectRetry);
@@ -275,6 +283,7 @@ impl Speaker {
         let Some(peer) = self.peers.get_mut(key) else { return };
         let Some(rival) = &mut peer.rival else { return };
         std::mem::swap(&mut peer.main, rival);
+        peer.main.began = Began::Before;
         peer.since = now;
         self.timers.swap(key, Clock::Hold, Clock::RivalHold);
         self.timers.swap(key, Clock::Keepalive, Clock::RivalKeepalive);
@@ -294,6 +303,12 @@ fn clock(lane: Lane, timer: Timer) -> Option<Clock> {
         (Lane::Rival, Timer::Keepalive) => Clock::RivalKeepalive,
         (Lane::Rival, _) => return None,
     })
+}
+
+/// We ended it for what the peer did, and not for its silence.
+fn is_grave(cause: &Cause) -> bool {
+    let Cause::Sent(n) = cause else { return false };
+    !is_collision(cause) && !matches!(n.code, code::HOLD_TIMER | code::SEND_HOLD_TIMER)
 }
 
 fn is_collision(cause: &Cause) -> bool {

@@ -194,7 +194,12 @@ fn other(peer: &Peer, lane: Lane) -> Option<Other> {
         State::OpenSent { .. } => Other::OpenSent,
         State::OpenConfirm { .. } => Other::OpenConfirm,
         State::Established { negotiated, .. } => Other::Established(match this.began {
-            Began::AfterEstablished if negotiated.graceful_restart.is_some() => Arrival::Returned,
+            // Without a hold time a dead session is never noticed but by this.
+            Began::AfterEstablished
+                if negotiated.graceful_restart.is_some() || negotiated.hold.is_none() =>
+            {
+                Arrival::Returned
+            }
             Began::Before | Began::AfterEstablished => Arrival::Before,
         }),
     })

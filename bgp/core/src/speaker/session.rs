@@ -100,6 +100,7 @@ impl Speaker {
         let Some(peer) = self.peers.get_mut(key) else { return };
         let fates = peer.stale.expire(now);
         self.decide(key, fates);
+        self.check_limits(key);
     }
 
     /// Carries out what was decided about a peer's routes.
@@ -147,13 +148,16 @@ impl Speaker {
 
     fn end_of_rib(&mut self, key: PeerKey, family: Family) {
         let Some(peer) = self.peers.get_mut(key) else { return };
-        if let Some(telling) = peer.session.as_mut().and_then(|s| s.telling(family)) {
-            telling.end_of_rib_received = true;
-        }
+        let telling = peer.session.as_mut().and_then(|session| session.telling(family));
+        // Told once a session: a peer must not fill our log.
+        let first = telling.is_some_and(|t| !std::mem::replace(&mut t.end_of_rib_received, true));
         let fates = peer.stale.end_of_rib(family);
         let name = peer.config.name.clone();
         self.decide(key, fates);
-        self.notice(Notice::EndOfRib(key, name, family));
+        if first {
+            self.notice(Notice::EndOfRib(key, name, family));
+        }
+        self.check_limits(key);
     }
 
     /// Counted always, told at most once a second: a peer must not fill our log.
@@ -207,6 +211,7 @@ impl Speaker {
             RefreshKind::End if enhanced => {
                 let fates = peer.stale.refresh_ends(family);
                 self.decide(key, fates);
+                self.check_limits(key);
             }
             // RFC 7313 §5: unknown, or not agreed on.
             RefreshKind::Request | RefreshKind::Begin | RefreshKind::End => {}
@@ -250,7 +255,11 @@ impl Speaker {
         let Some(limit) = peer.config.import.as_ref().map(|import| import.max_prefixes) else {
             return;
         };
-        let over = |family: &Family| self.rib.counts(key, *family).accepted > limit;
+        let over = |family: &Family| {
+            // What is kept from before and what is told now may both be within the limit.
+            let most = if peer.stale.is_stale(*family) { limit.saturating_mul(2) } else { limit };
+            self.rib.counts(key, *family).accepted > most
+        };
         if let Some(family) = Family::ALL.into_iter().find(over) {
             self.step(key, Lane::Main, Input::Interrupt(too_many(family, limit)));
         }

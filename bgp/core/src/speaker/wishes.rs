@@ -172,14 +172,17 @@ impl Speaker {
 
     /// Applies a difference to a peer that is to go on. Returns whether it is to be started.
     fn adapt(&mut self, key: PeerKey, found: &Difference) -> bool {
+        let can_refresh = self.can_refresh(key);
         let Some(peer) = self.peers.get(key) else { return false };
-        let can_refresh = peer.session.as_ref().is_none_or(|session| session.negotiated.refresh);
         let established = peer.main.state.is_established();
         let resting = matches!(peer.main.state, State::Idle(Idle::Resting));
         if !found.reset.is_empty() || (found.refresh && !can_refresh) {
             return self.begin_anew(key, found);
         }
         if !established {
+            if found.rejudge {
+                self.rejudge(key);
+            }
             let limit = found.live.0.contains(&Field::MaxPrefixes);
             if found.redial && !resting {
                 self.vanish(key, "the way to the peer changed");
@@ -187,7 +190,9 @@ impl Speaker {
             }
             return resting && limit;
         }
-        if let Some(peer) = self.peers.get_mut(key) {
+        if let Some(peer) = self.peers.get_mut(key)
+            && !found.next_session.is_empty()
+        {
             peer.pending = found.next_session.clone();
         }
         if found.live.0.contains(&Field::Keepalive) {
@@ -208,14 +213,31 @@ impl Speaker {
 
     /// What OPEN or TCP has fixed changed: a new session, of this peer alone.
     fn begin_anew(&mut self, key: PeerKey, found: &Difference) -> bool {
-        let why = changed(found);
+        self.anew(key, &changed(found))
+    }
+
+    /// Whether it would send everything again, or is to begin anyway.
+    fn can_refresh(&self, key: PeerKey) -> bool {
+        let session = self.peers.get(key).and_then(|peer| peer.session.as_ref());
+        session.is_none_or(|session| session.negotiated.refresh)
+    }
+
+    fn has_refused(&self, key: PeerKey) -> bool {
+        Family::ALL.into_iter().any(|family| {
+            let counts = self.rib.counts(key, family);
+            counts.received > counts.accepted
+        })
+    }
+
+    /// A new session, of this peer alone. Returns whether it is to be started.
+    fn anew(&mut self, key: PeerKey, why: &str) -> bool {
         let Some(peer) = self.peers.get(key) else { return false };
         let session = peer.session.as_ref();
         // A NOTIFICATION would make the peer drop our routes; a lost connection does not
         // (RFC 4724 §4.2).
         let graceful = session.is_none_or(|s| s.negotiated.agreed(&peer.config).is_some());
         if graceful {
-            self.vanish(key, &why);
+            self.vanish(key, why);
             return true;
         }
         self.step(key, Lane::Rival, Input::CollisionDump);
@@ -314,7 +336,11 @@ impl Speaker {
         for key in self.peers.keys() {
             self.rejudge(key);
             // What was refused has no attributes left; it may be welcome now.
-            self.ask_refresh(key);
+            if self.can_refresh(key) {
+                self.ask_refresh(key);
+            } else if self.has_refused(key) && self.anew(key, "the node's networks changed") {
+                self.step(key, Lane::Main, Input::Start);
+            }
         }
     }
 

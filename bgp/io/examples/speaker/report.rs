@@ -91,7 +91,7 @@ fn down(name: &str, reason: &DownReason) -> Value {
 
 fn route(change: &RouteChange) -> Value {
     let next_hops: Vec<_> = change.next_hops.iter().map(next_hop).collect();
-    json!({"event": "route", "prefix": change.net, "nextHops": next_hops, "stale": change.stale})
+    json!({"event": "route", "prefix": change.net, "nextHops": next_hops})
 }
 
 fn agreed(negotiated: &NegotiatedStatus) -> Value {

@@ -83,21 +83,21 @@ struct Model {
     originated: BTreeMap<u32, Origination>,
     sources: BTreeMap<u16, Source>,
     outlets: BTreeMap<u16, (Exporter, Ear)>,
-    kernel: BTreeMap<IpNet, (Vec<NextHop>, bool)>,
+    kernel: BTreeMap<IpNet, Vec<NextHop>>,
 }
 
 impl Model {
     /// The best path of a prefix, its attributes, and the next hops of it and its equals, by the
     /// definition of RFC 4271 §9.1.2.2.
-    fn best(&self, net: u32) -> Option<(From, Attributes, (Vec<NextHop>, bool))> {
+    fn best(&self, net: u32) -> Option<(From, Attributes, Vec<NextHop>)> {
         if let Some(wish) = self.originated.get(&net) {
-            return Some((From::Ourselves, attributes(wish), (Vec::new(), false)));
+            return Some((From::Ourselves, attributes(wish), Vec::new()));
         }
         let mut left: Vec<_> = self
             .paths
             .range((net, 0, 0)..=(net, u16::MAX, u32::MAX))
-            .filter_map(|(&(_, peer, path_id), (route, stale))| {
-                Some((self.sources[&peer], peer, path_id, route.as_ref().ok()?, *stale))
+            .filter_map(|(&(_, peer, path_id), (route, _))| {
+                Some((self.sources[&peer], peer, path_id, route.as_ref().ok()?))
             })
             .collect();
         let shortest = left.iter().map(|path| path.3.as_path.hops()).min()?;
@@ -116,10 +116,9 @@ impl Model {
         let mut hops: Vec<NextHop> = left.iter().map(|path| path.3.next_hop).collect();
         hops.sort_unstable();
         hops.dedup();
-        let stale = left.iter().any(|path| path.4);
         let best = left.into_iter().min_by_key(|path| (path.0.id, path.0.address, path.2))?;
         let from = From::Peer { key: key(best.1), internal: best.0.internal };
-        Some((from, best.3.clone(), (hops, stale)))
+        Some((from, best.3.clone(), hops))
     }
 
     /// What a peer should know.
@@ -133,10 +132,10 @@ impl Model {
     }
 
     fn heard(&mut self, change: RouteChange) {
-        let told = (change.next_hops, change.stale);
+        let told = change.next_hops;
         let before = self.kernel.get(&change.net);
         assert_ne!(before, Some(&told), "the kernel knew that");
-        if told.0.is_empty() {
+        if told.is_empty() {
             assert!(self.kernel.remove(&change.net).is_some(), "the kernel had no such route");
         } else {
             self.kernel.insert(change.net, told);
@@ -269,7 +268,7 @@ impl Model {
         }
         let wanted: BTreeMap<IpNet, _> = (0..NETS)
             .filter_map(|net| Some((nth(net).into(), self.best(net)?.2)))
-            .filter(|(_, hops)| !hops.0.is_empty())
+            .filter(|(_, hops)| !hops.is_empty())
             .collect();
         assert_eq!(self.kernel, wanted, "what the kernel knows");
     }
