@@ -185,7 +185,8 @@ impl Dice {
     pub(crate) fn jitter(&mut self, base: Duration) -> Duration {
         let quarter = base / 4;
         let part = u32::try_from(self.roll() % 1_024).unwrap_or(0);
-        base - quarter + quarter * part / 1_024
+        // Divided first: a wish may be as long as a Duration.
+        base - quarter + quarter / 1_024 * part
     }
 }
 

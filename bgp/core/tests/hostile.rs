@@ -269,3 +269,21 @@ fn a_pending_hold_time_stays_pending() {
     script.tell(Event::Peers(vec![PeerConfig { connect_retry: Duration::from_secs(9), ..longer }]));
     assert_eq!(status(&script).pending, pending);
 }
+
+#[test]
+fn an_ipv4_address_is_one_however_it_is_written() {
+    let mut script = Script::new(
+        speaker(1),
+        PeerConfig { address: "::ffff:10.0.0.2".parse().unwrap(), ..passive() },
+    );
+    script.establish(modern()); // It comes from 10.0.0.2.
+    assert_eq!(status(&script).state, State::Established);
+}
+
+#[test]
+fn a_wish_without_measure_is_no_danger() {
+    let wish = PeerConfig { connect_retry: Duration::MAX, ..peer("b", "10.0.0.2") };
+    let mut script = Script::new(speaker(1), wish);
+    script.establish(modern());
+    assert_eq!(status(&script).state, State::Established);
+}

@@ -58,7 +58,7 @@ fn a_family_without_a_next_hop_says_so() {
     let status = world.status(0, "b").unwrap();
     assert_eq!(status.families[0].not_announced, None);
     let why = status.families[1].not_announced.as_deref().unwrap();
-    assert!(why.contains("no IPv6 address"), "{why}");
+    assert!(why.contains("no IPv6 next hop"), "{why}");
     assert!(status.families[1].negotiated && status.families[1].end_of_rib_sent);
     let explained = world.nodes[0].speaker.explain(status.key, "2001:db8:a::/64".parse().unwrap());
     assert_eq!(explained, Some(Err(Withheld::NoNextHop)));

@@ -119,7 +119,10 @@ impl Driver {
                 Some(finished) = self.tasks.join_next() => self.finish(finished),
                 // There is room for routes again, or nobody who wants them.
                 _ = routes.reserve(), if full => {}
-                () = &mut sleep, if alarm.is_some() => self.wake_up(),
+                () = &mut sleep, if alarm.is_some() => {
+                    self.catch_up(&ready).await;
+                    self.wake_up();
+                }
             }
             self.flush();
             // The runtime looks at sockets and the clock only when we let it, and a peer that sends
@@ -277,6 +280,19 @@ impl Driver {
     fn alarm(&self) -> Option<Instant> {
         let speaker = self.speaker.next_deadline().map(|Now(at)| self.began + at);
         speaker.into_iter().chain(self.listeners.resume_at()).min()
+    }
+
+    /// What came in before the clock is looked at: after a pause (a starved machine, a frozen one)
+    /// the KEEPALIVEs that say that a peer lives are in its socket, and its hold time is over.
+    async fn catch_up(&mut self, ready: &ReadyList) {
+        yield_now().await; // The runtime looks at the sockets.
+        for _ in 0..=self.connections.len() {
+            let Some(who) = ready.take() else { break };
+            self.attend(who);
+        }
+        while let Some(finished) = self.tasks.try_join_next() {
+            self.finish(finished);
+        }
     }
 
     fn wake_up(&mut self) {

@@ -60,7 +60,7 @@ pub struct Listen {
 
 /// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {source}")]
+#[error("cannot listen on {address}")]
 pub struct StartError {
     /// Which.
     pub address: SocketAddr,

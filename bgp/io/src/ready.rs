@@ -50,7 +50,8 @@ impl ReadyList {
         }
     }
 
-    fn take(&self) -> Option<Who> {
+    /// The next one, if there is one by now.
+    pub(crate) fn take(&self) -> Option<Who> {
         let ready = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()?;
         // Before the socket is looked at, so that what comes meanwhile lists it again.
         ready.listed.store(false, Ordering::Release);

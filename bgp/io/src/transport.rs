@@ -55,13 +55,17 @@ pub(crate) fn dialler(
     Ok(socket)
 }
 
-/// An accepted connection: the key is inherited from the listener. GTSM guards it from here on; the
-/// handshake itself is not guarded, and a spoofer could not have completed it.
+/// An accepted connection. The key is inherited from the listener, but not by one that waited to be
+/// accepted when the listener had none yet: so it is set again, and what is unsigned is dropped from
+/// here on. So it is with GTSM; the handshake is not guarded, and a spoofer could not complete it.
 pub(crate) fn accepted(
     stream: &TcpStream,
     remote: IpAddr,
     transport: &Transport,
 ) -> io::Result<()> {
+    if let Some(secret) = &transport.md5 {
+        sockopt::set_md5(stream, remote, Some(&*secret.0))?;
+    }
     distance(stream, remote, transport.ttl)
 }
 

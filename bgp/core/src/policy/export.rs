@@ -172,10 +172,10 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ipv4OverIpv6 => {
-                "no IPv4 address of ours on the link to this peer, and it has not agreed to IPv4 \
-                 routes with an IPv6 next hop (RFC 8950)"
+                "no IPv4 next hop is known for this peer, and it has not agreed to IPv4 routes with \
+                 an IPv6 one (RFC 8950): give one for IPv4"
             }
-            Self::Ipv6OverIpv4 => "no IPv6 address of ours on the link to this peer",
+            Self::Ipv6OverIpv4 => "no IPv6 next hop is known for this peer: give one for IPv6",
         })
     }
 }

@@ -31,10 +31,10 @@ pub(crate) struct Judge {
     pub(crate) connected: Option<std::sync::Arc<[IpNet]>>,
 }
 
-/// About what a set of attributes may take of our memory. A message of 65,535 octets (RFC 8654) can
-/// be nothing but attributes, and each prefix can have its own: a thousand of them, which is what a
-/// peer may tell by default, are 16 MB with this and had been a gigabyte without.
-const HEAVIEST: usize = 16 * 1024;
+/// About what a set of attributes may take of our memory: a little more than the longest message
+/// (RFC 8654) takes on the wire. Each prefix can have a set of its own, and a path of ten thousand segments takes ten
+/// times more here than there.
+const HEAVIEST: usize = 72 * 1024;
 
 /// About what it takes of our memory: a segment is two allocations.
 fn weight(attributes: &Attributes) -> usize {

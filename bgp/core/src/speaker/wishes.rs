@@ -21,7 +21,12 @@ use crate::restart::Loss;
 use crate::timer::Clock;
 
 impl Speaker {
-    pub(super) fn wish_peers(&mut self, wished: Vec<PeerConfig>) {
+    pub(super) fn wish_peers(&mut self, mut wished: Vec<PeerConfig>) {
+        for peer in &mut wished {
+            // ::ffff:192.0.2.1 is 192.0.2.1: its packets are IPv4, and so are their options.
+            peer.address = peer.address.to_canonical();
+            peer.local_address = peer.local_address.map(|address| address.to_canonical());
+        }
         let known: BTreeMap<_, _> =
             self.peers.iter().map(|(key, peer)| (peer.config.name.clone(), key)).collect();
         let names: BTreeSet<_> = wished.iter().map(|config| config.name.clone()).collect();

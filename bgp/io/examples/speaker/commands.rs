@@ -121,7 +121,7 @@ fn parse(line: &str) -> (Option<Value>, Result<Command>) {
         Err(error) => return (None, Err(error.into())),
     };
     let id = value.as_object_mut().and_then(|fields| fields.remove("id"));
-    (id, serde_json::from_value(value).map_err(Into::into))
+    (id, serde_path_to_error::deserialize(value).map_err(Into::into))
 }
 
 #[cfg(test)]

@@ -164,8 +164,9 @@ fn thousand() -> u32 {
 
 /// Reads a configuration; what is wrong is named with the path to it.
 pub(crate) fn parse(text: &str) -> Result<Config> {
-    let config: Config =
-        serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text))?;
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let config: Config = serde_path_to_error::deserialize(&mut reader)?;
+    reader.end()?;
     ensure!(config.asn != 0, "asn: 0 is nobody's (RFC 7607)");
     ensure!(!config.router_id.is_unspecified(), "routerId: must not be 0.0.0.0 (RFC 6286)");
     ensure!(config.threads > 0, "threads: at least 1");
@@ -181,7 +182,11 @@ pub(crate) fn peers(peers: &[Peer], asn: u32) -> Result<Vec<PeerConfig>> {
             other.name == config.name || other.address == config.address
         });
         if let Some(twin) = twin {
-            bail!("peers {:?} and {:?} have the same name or address", twin.name, config.name);
+            let (name, address) = (&config.name, config.address);
+            bail!(
+                "peer {name:?} at {address}: {:?} has its name or its address already",
+                twin.name
+            );
         }
         known.push(config);
     }
@@ -205,6 +210,15 @@ impl Peer {
             Asn::Word(word) if word == "internal" => PeerAsn::Internal,
             Asn::Word(word) => bail!("asn: {word:?} is neither a number, external nor internal"),
         };
+        let address = self.address.to_canonical();
+        let is_group = address.is_multicast() || address.is_unspecified();
+        ensure!(!is_group, "address: {address} is nobody's own");
+        if let IpAddr::V6(address) = address {
+            let why = "is of a link, and no link can be named yet";
+            ensure!(!address.is_unicast_link_local(), "address: {address} {why}");
+        }
+        ensure!(self.port != 0, "port: 0 cannot be dialled");
+        ensure!(!self.name.is_empty(), "name: empty");
         let internal = whose == PeerAsn::Internal || whose == PeerAsn::Number(asn);
         ensure!(
             self.local_address.is_none_or(|local| local.is_ipv4() == self.address.is_ipv4()),
@@ -213,7 +227,7 @@ impl Peer {
         let (communities, large_communities) = communities(&self.export.communities)?;
         Ok(PeerConfig {
             name: self.name.as_str().into(),
-            address: self.address,
+            address,
             scope: None,
             asn: whose,
             port: self.port,
@@ -291,7 +305,8 @@ impl Peer {
 impl Route {
     fn origination(&self, everywhere: &[String]) -> Result<(IpNet, Origination)> {
         let all: Vec<_> = everywhere.iter().chain(&self.communities).cloned().collect();
-        let (communities, large_communities) = communities(&all)?;
+        let (communities, large_communities) =
+            communities(&all).with_context(|| format!("prefix {}", self.prefix))?;
         let origination = Origination {
             communities,
             large_communities,
@@ -305,8 +320,8 @@ impl Route {
 fn seconds(name: &str, number: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(number)
         .ok()
-        .filter(|time| !time.is_zero())
-        .with_context(|| format!("{name}: {number} is not a time in seconds"))
+        .filter(|time| !time.is_zero() && *time <= Duration::from_secs(65_535))
+        .with_context(|| format!("{name}: {number} is not a time of up to 65535 seconds"))
 }
 
 fn role(name: &str) -> Result<Role> {

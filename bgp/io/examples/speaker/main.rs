@@ -21,6 +21,8 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, BufReader};
 use tokio::net::unix::pipe;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::commands::Commander;
 use crate::config::Config;
@@ -30,7 +32,9 @@ const LINES: usize = 4096;
 
 fn main() -> ExitCode {
     tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .with_env_filter(
+            EnvFilter::builder().with_default_directive(LevelFilter::WARN.into()).from_env_lossy(),
+        )
         .with_writer(std::io::stderr)
         .init();
     match run() {

@@ -132,6 +132,11 @@ fn peer_status(peer: &PeerStatus, now: Now) -> Value {
         "remoteId": peer.negotiated.as_ref().map(|negotiated| negotiated.peer_id),
         "connection": peer.connection.map(|(local, remote)| json!({"local": local, "remote": remote})),
         "lastError": peer.last_error.as_ref().map(|error| last_error(error, now)),
+        "lastRefusal": peer.last_refusal.as_ref().map(|error| last_error(error, now)),
+        "nextAttemptSeconds":
+            peer.next_attempt.map(|at| at.0.saturating_sub(now.0).as_secs_f64()),
+        "pending": peer.pending,
+        "faults": peer.faults,
         "flaps": peer.flaps,
         "messagesReceived": peer.messages.received,
         "messagesSent": peer.messages.sent,

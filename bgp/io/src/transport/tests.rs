@@ -157,3 +157,17 @@ async fn security_drops_what_comes_from_afar() {
         assert_eq!(&heard, b"hello");
     }
 }
+
+/// It was in the listener's queue when the listener had no key.
+#[tokio::test]
+async fn a_connection_older_than_the_key_must_sign_too() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut unsigned = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (stream, remote) = listener.accept().await.unwrap();
+    accepted(&stream, remote.ip(), &keyed(b"secret")).unwrap();
+    let before = counter("TCPMD5NotFound");
+    unsigned.write_all(b"unsigned").await.unwrap();
+    grows("TCPMD5NotFound", before).await;
+    let read = stream.try_read(&mut [0; 16]);
+    assert_eq!(read.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+}

@@ -1,14 +1,18 @@
 //! Speakers among themselves: sessions, routes, passwords, and an owner that is slow.
 
 use std::collections::HashSet;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
-use flock_bgp::{DownReason, Family, Origination, Secret, Ttl, Wishes};
+use flock_bgp::{DownReason, Family, Origination, Secret, State, Ttl, Wishes};
 use flock_bgp_io::{Pace, Told};
 use ipnet::{IpNet, Ipv4Net};
 
-use crate::partner::{Partner, UPDATE, message};
+use crate::partner::{Partner, keepalive};
 use crate::speakers::{Speaker, connect, net, pair, peer, until};
 
 #[tokio::test]
@@ -154,12 +158,15 @@ async fn an_owner_that_takes_no_routes_stops_nobody() {
 #[tokio::test]
 async fn an_owner_that_reads_no_notices_stops_nobody() {
     let mut a = Speaker::start(1);
-    let mut to_partner = peer(2, 1);
-    to_partner.passive = true;
-    a.peers(vec![to_partner]).await;
+    let (mut to_partner, mut to_nobody) = (peer(2, 1), peer(3, 1));
+    (to_partner.passive, to_nobody.passive) = (true, true);
+    a.peers(vec![to_partner, to_nobody]).await;
     let mut partner = Partner::establish(2, &mut a).await;
-    // End-of-RIB (RFC 4724 §2), noticed each time.
-    partner.say(&message(UPDATE, &[0; 4]).repeat(2_000)).await;
+    let nobody = a.handle.query(|speaker| speaker.peer_by_name("peer-3")).await.unwrap().unwrap();
+    for _ in 0..2_000 {
+        // An end, noticed each time.
+        a.handle.reset(nobody, "again".into()).await.unwrap();
+    }
     partner.say(&partner.announce(&[[10, 3, 0]])).await;
     a.route("10.3.0.0/24", true).await;
     assert!(matches!(a.notices.next().await, Some(Told::Missed(count)) if count > 1_000));
@@ -172,4 +179,39 @@ async fn wishes_can_be_told_without_waiting() {
     let wish = vec![(net("10.1.0.0/24"), Some(Origination::default()))];
     a.handle.try_originate(Wishes::Some(wish)).unwrap();
     b.route("10.1.0.0/24", true).await;
+}
+
+/// The KEEPALIVEs that came while we were kept from running count before the clock does.
+#[tokio::test]
+async fn a_pause_of_ours_is_not_the_peers_silence() {
+    let mut speaker = Speaker::start(1);
+    let mut third = peer(3, 1);
+    third.passive = true;
+    third.hold_time = Some(Duration::from_secs(3));
+    speaker.peers(vec![third]).await;
+    let partner = Partner::establish(3, &mut speaker).await;
+    let mut stream = partner.stream.into_std().unwrap();
+    stream.set_nonblocking(false).unwrap();
+    let (alive, ended) = mpsc::channel::<()>();
+    let talker = thread::spawn(move || {
+        // Until the test is over.
+        while ended.recv_timeout(Duration::from_millis(300)) == Err(RecvTimeoutError::Timeout) {
+            if stream.write_all(&keepalive()).is_err() {
+                return;
+            }
+        }
+    });
+    // Runs on this thread, as the speaker does: nothing else happens meanwhile.
+    thread::sleep(Duration::from_millis(3_500));
+    let clock = speaker.handle.clone();
+    let due = || clock.query(|speaker| speaker.next_deadline());
+    until("the clock to be looked at", due, |due| {
+        (*due).unwrap().is_none_or(|due| due > clock.now())
+    })
+    .await
+    .unwrap();
+    let status = speaker.handle.query(|speaker| speaker.peers().next()).await.unwrap().unwrap();
+    assert_eq!((status.state, status.flaps), (State::Established, 0), "{:?}", status.last_error);
+    drop(alive);
+    talker.join().unwrap();
 }

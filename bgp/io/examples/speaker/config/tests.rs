@@ -92,7 +92,7 @@ fn names_and_addresses_are_unique() {
     let text = r#"{"asn":1,"routerId":"1.1.1.1","peers":[
         {"name":"a","address":"10.0.0.2","asn":2},{"name":"b","address":"10.0.0.2","asn":2}]}"#;
     let config = parse(text).unwrap();
-    assert!(peers(&config.peers, 1).unwrap_err().to_string().contains("same"));
+    assert!(peers(&config.peers, 1).unwrap_err().to_string().contains("10.0.0.2"));
 }
 
 #[test]
