@@ -257,6 +257,17 @@ impl Stale {
         watch.state != State::Fresh
     }
 
+    /// Whether a peer that is back has not yet said that it is done: what it told in its former life
+    /// and what it tells now are both there.
+    pub(crate) fn tells_again(&self, family: Family) -> bool {
+        let [ipv4, ipv6] = &self.families;
+        let watch = match family {
+            Family::Ipv4 => ipv4,
+            Family::Ipv6 => ipv6,
+        };
+        matches!(watch.state, State::Back { .. })
+    }
+
     fn each(&mut self, mut decide: impl FnMut(Family, &mut Watch) -> Fate) -> Fates {
         let [ipv4, ipv6] = &mut self.families;
         [decide(Family::Ipv4, ipv4), decide(Family::Ipv6, ipv6)]

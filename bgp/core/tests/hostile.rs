@@ -287,3 +287,13 @@ fn a_wish_without_measure_is_no_danger() {
     script.establish(modern());
     assert_eq!(status(&script).state, State::Established);
 }
+
+/// OpenBGPD begins each session with BoRR.
+#[test]
+fn the_limit_holds_within_a_refresh() {
+    let mut script = Script::new(speaker(1), limited(2));
+    script.establish(modern());
+    script.say(&refresh(RefreshKind::Begin));
+    script.say(&announce(&["10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24"]));
+    assert_eq!(status(&script).state, State::Idle);
+}

@@ -257,7 +257,8 @@ impl Speaker {
         };
         let over = |family: &Family| {
             // What is kept from before and what is told now may both be within the limit.
-            let most = if peer.stale.is_stale(*family) { limit.saturating_mul(2) } else { limit };
+            let most =
+                if peer.stale.tells_again(*family) { limit.saturating_mul(2) } else { limit };
             self.rib.counts(key, *family).accepted > most
         };
         if let Some(family) = Family::ALL.into_iter().find(over) {
