@@ -249,23 +249,21 @@ impl Stale {
 
     /// Whether routes of this family are kept for a peer that is away or not yet done.
     pub(crate) fn is_stale(&self, family: Family) -> bool {
-        let [ipv4, ipv6] = &self.families;
-        let watch = match family {
-            Family::Ipv4 => ipv4,
-            Family::Ipv6 => ipv6,
-        };
-        watch.state != State::Fresh
+        self.watch(family).state != State::Fresh
     }
 
     /// Whether a peer that is back has not yet said that it is done: what it told in its former life
     /// and what it tells now are both there.
     pub(crate) fn tells_again(&self, family: Family) -> bool {
+        matches!(self.watch(family).state, State::Back { .. })
+    }
+
+    fn watch(&self, family: Family) -> &Watch {
         let [ipv4, ipv6] = &self.families;
-        let watch = match family {
+        match family {
             Family::Ipv4 => ipv4,
             Family::Ipv6 => ipv6,
-        };
-        matches!(watch.state, State::Back { .. })
+        }
     }
 
     fn each(&mut self, mut decide: impl FnMut(Family, &mut Watch) -> Fate) -> Fates {
