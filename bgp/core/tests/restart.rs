@@ -213,6 +213,21 @@ fn with_n_a_notification_keeps_routes_but_a_shutdown_does_not() {
     assert_eq!(error.reason.words().as_deref(), Some("bye"));
 }
 
+/// We stay down for want of a password: the peer must not keep our routes as if we came back.
+#[test]
+fn with_n_a_withheld_peer_hears_a_hard_reset() {
+    let with_n = |mut wish: PeerConfig| {
+        wish.graceful_restart =
+            wish.graceful_restart.map(|restart| GracefulRestart { notification: true, ..restart });
+        wish
+    };
+    let mut world = told(with_n(to_b()), with_n(to_a()));
+    let withheld = PeerConfig { withheld: Some("no password".into()), ..with_n(to_a()) };
+    world.tell(1, Event::Peers(vec![withheld]));
+    world.run(SECOND);
+    assert!(!world.has(0, "10.1.0.0/24"));
+}
+
 #[test]
 fn stale_routes_are_judged_too() {
     let mut world = told(to_b(), to_a());

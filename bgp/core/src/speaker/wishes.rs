@@ -160,9 +160,8 @@ impl Speaker {
                 Notification::cease_with_text(cease::SHUTDOWN, text),
                 "administratively down".into(),
             ),
-            (None, Some(why)) => {
-                (Notification::new(code::CEASE, cease::CONFIGURATION), why.clone())
-            }
+            // A hard one (RFC 8538 §3): we stay down, and the peer must not keep our routes.
+            (None, Some(why)) => (Notification::new(code::CEASE, cease::DECONFIGURED), why.clone()),
             (None, None) => return,
         };
         self.stop(key, &notification, &why);
