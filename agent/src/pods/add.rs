@@ -277,7 +277,7 @@ impl Pods {
         let stepped =
             self.ledger.ask(move |book| book.set(&key, Phase::Serving, Some(published))).await;
         stepped.map_err(closed)?;
-        if !record.anycast.is_empty() {
+        if self.reconciler.concerns(&record) {
             self.reconciler.settle().await;
         }
         // Only a crash matters here: the pod is there, and an error would not undo it.

@@ -5,7 +5,7 @@
 
 mod reserve;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,9 @@ use ipnet::IpNet;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
+use super::pod_key;
 use crate::ipam::{Conflict, Ipam, PoolCounters};
+use crate::source::PodKey;
 use crate::store::{Allocation, Key, State};
 
 use reserve::Stranded;
@@ -43,6 +45,8 @@ pub struct Attachment {
     pub record: Allocation,
     /// Where it is.
     pub phase: Phase,
+    /// The kernel leads to it, as far as is known: false after a repair that failed.
+    pub wired: bool,
 }
 
 impl Attachment {
@@ -66,6 +70,11 @@ pub struct Doomed {
 /// The book.
 pub struct Book {
     attachments: HashMap<Key, Attachment>,
+    /// The attachments of a pod: one, but for a second interface, or an earlier sandbox on its way
+    /// out.
+    by_pod: HashMap<PodKey, Vec<Key>>,
+    /// Attachments that are not as they were at the last `take_changed`.
+    changed: HashSet<Key>,
     /// Host interface names in use, with whose they are; doomed ones too.
     names: HashMap<String, Key>,
     doomed: Vec<Doomed>,
@@ -86,6 +95,8 @@ impl Default for Book {
     fn default() -> Self {
         Self {
             attachments: HashMap::new(),
+            by_pod: HashMap::new(),
+            changed: HashSet::new(),
             names: HashMap::new(),
             doomed: Vec::new(),
             ipam: Ipam::new(COOL_DOWN),
@@ -146,9 +157,42 @@ impl Book {
             .get(&Key { container_id: container_id.to_owned(), ifname: ifname.to_owned() })
     }
 
-    /// The attachments that have anycast addresses.
-    pub fn with_anycast(&self) -> Vec<Attachment> {
-        self.all().filter(|attachment| !attachment.record.anycast.is_empty()).cloned().collect()
+    /// The attachments that changed since this was last asked, and those of these pods; gone ones
+    /// without their record.
+    pub fn take_changed(&mut self, pods: &[PodKey]) -> Vec<(Key, Option<Attachment>)> {
+        let mut keys = std::mem::take(&mut self.changed);
+        keys.extend(pods.iter().filter_map(|pod| self.by_pod.get(pod)).flatten().cloned());
+        let found = |key: Key| {
+            let attachment = self.get(&key).cloned();
+            (key, attachment)
+        };
+        keys.into_iter().map(found).collect()
+    }
+
+    /// The pod's attachment enters the book.
+    fn enter(&mut self, record: Allocation, phase: Phase) {
+        let key = record.key();
+        self.leave(&key);
+        // Without a name there is nothing that the source could say of it.
+        if !record.pod_name.is_empty() {
+            self.by_pod.entry(pod_key(&record)).or_default().push(key.clone());
+        }
+        self.changed.insert(key.clone());
+        self.attachments.insert(key, Attachment { record, phase, wired: true });
+    }
+
+    /// And leaves it.
+    fn leave(&mut self, key: &Key) -> Option<Attachment> {
+        let attachment = self.attachments.remove(key)?;
+        self.changed.insert(key.clone());
+        let pod = pod_key(&attachment.record);
+        if let Some(keys) = self.by_pod.get_mut(&pod) {
+            keys.retain(|other| other != key);
+            if keys.is_empty() {
+                self.by_pod.remove(&pod);
+            }
+        }
+        Some(attachment)
     }
 
     /// Those of the networks in which an address is held.
@@ -183,7 +227,7 @@ impl Book {
             State::Committed => Phase::Serving,
             State::Pending => Phase::Leaving,
         };
-        self.attachments.insert(key, Attachment { record, phase });
+        self.enter(record, phase);
         conflicts
     }
 
@@ -228,6 +272,7 @@ impl Book {
     /// Notes what has been reached.
     pub fn set(&mut self, key: &Key, phase: Phase, record: Option<Allocation>) {
         if let Some(attachment) = self.attachments.get_mut(key) {
+            self.changed.insert(key.clone());
             attachment.phase = phase;
             if let Some(record) = record {
                 attachment.record = record;
@@ -235,9 +280,17 @@ impl Book {
         }
     }
 
+    /// Whether the kernel leads to it.
+    pub fn set_wired(&mut self, key: &Key, wired: bool) {
+        if let Some(attachment) = self.attachments.get_mut(key).filter(|a| a.wired != wired) {
+            attachment.wired = wired;
+            self.changed.insert(key.clone());
+        }
+    }
+
     /// An attachment that never reached a pod: everything of it is free at once.
     pub fn forget(&mut self, key: &Key) {
-        if let Some(attachment) = self.attachments.remove(key) {
+        if let Some(attachment) = self.leave(key) {
             for address in own_addresses(&attachment.record) {
                 self.ipam.unallocate(address, &holder(key));
             }
@@ -249,7 +302,7 @@ impl Book {
 
     /// A detached one: its name and addresses are held until its link is gone.
     pub fn doom(&mut self, key: &Key) {
-        let Some(attachment) = self.attachments.remove(key) else { return };
+        let Some(attachment) = self.leave(key) else { return };
         let host_ifname = attachment.host_ifname().to_owned();
         let doomed = format!("deleted link {host_ifname} of {}", holder(key));
         let mut addresses = own_addresses(&attachment.record);

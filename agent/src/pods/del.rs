@@ -25,8 +25,8 @@ impl Pods {
         });
         let Some(attachment) = leaving.await.map_err(closed)? else { return Ok(()) };
         fault::point("del.leaving").map_err(|error| failed("DEL", error))?;
-        // Others first: no next hop may point at a link that is going.
-        if !attachment.record.anycast.is_empty() {
+        // Withdrawn first, and no next hop may point at a link that is going.
+        if self.reconciler.concerns(&attachment.record) {
             self.reconciler.settle().await;
         }
         self.take_away(&attachment).await?;

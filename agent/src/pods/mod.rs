@@ -132,7 +132,7 @@ pub fn pod_key(record: &Allocation) -> PodKey {
 }
 
 fn row(attachment: Attachment, ready: bool) -> PodRow {
-    let Attachment { record, phase } = attachment;
+    let Attachment { record, phase, .. } = attachment;
     PodRow {
         namespace: record.namespace,
         name: record.pod_name,

@@ -108,10 +108,17 @@ impl Pods {
             return;
         };
         let pod = called(&attachment.record);
-        match self.dataplane.repair(link(&attachment.record, netns)).await {
+        let mended = self.dataplane.repair(link(&attachment.record, netns)).await;
+        match &mended {
             Ok(repaired) if repaired.is_empty() => {}
-            Ok(repaired) => tracing::warn!(pod, repaired = list(&repaired), "repaired"),
+            Ok(repaired) => tracing::warn!(pod, repaired = list(repaired), "repaired"),
             Err(error) => tracing::error!(pod, %error, "cannot repair"),
+        }
+        // What cannot be reached is not announced.
+        if attachment.wired != mended.is_ok() {
+            let key = attachment.record.key();
+            let _ = self.ledger.ask(move |book| book.set_wired(&key, mended.is_ok())).await;
+            self.reconciler.wake();
         }
     }
 

@@ -1,16 +1,93 @@
-//! Which node routes there should be: pure functions of the world, one decision each.
+//! What there should be, as pure functions of the world, one decision each: which node routes, and
+//! which prefixes are announced. Who asks for a prefix is kept by `claims`; how much it may flap is
+//! `pace`'s; doing it is the task's.
+//!
+//! Tell the world only what the kernel can deliver: a summary once its route is there, a pod's own
+//! address while the pod is attached and its route is in place, an anycast address while somebody
+//! who is Ready serves it and its route is in place.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use flock_bgp::{Community, LargeCommunity, Origination};
 use flock_dataplane::{NextHop, NodeRoute};
 use ipnet::IpNet;
 
 use super::Routes;
-use crate::config::NodeConfig;
-use crate::pods::book::{Attachment, Phase};
-use crate::pods::pod_key;
-use crate::source::{PodFacts, Pods};
+use super::claims::{Claim, Holders};
+use crate::config::{Communities, NodeConfig};
+use crate::pods::book::{self, Attachment, Phase};
+use crate::source::PodFacts;
+
+/// What of the NodeConfig decides about routes and announcements.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// The node's networks: those of the NodeConfig, and those that it no longer has but that
+    /// still hold pods.
+    pub summaries: BTreeSet<IpNet>,
+    /// Their prefix lengths, few whatever the number of networks.
+    lengths: BTreeSet<u8>,
+    /// Each pod's own address beside the summary.
+    pub announce_pods: bool,
+    /// How everything is originated.
+    pub origination: Origination,
+}
+
+impl Rules {
+    /// Those of a configuration, with networks that still hold pods.
+    pub fn new(config: Option<&NodeConfig>, still_held: &[IpNet]) -> Self {
+        let bgp = config.and_then(|config| config.bgp.as_ref());
+        let summaries: BTreeSet<IpNet> =
+            configured(config).chain(still_held.iter().copied()).collect();
+        Self {
+            lengths: summaries.iter().map(IpNet::prefix_len).collect(),
+            summaries,
+            announce_pods: bgp.is_some_and(|bgp| bgp.announce_pods),
+            origination: bgp.map(|bgp| origination(&bgp.communities)).unwrap_or_default(),
+        }
+    }
+
+    fn covers(&self, address: IpAddr) -> bool {
+        let network = |length: &u8| IpNet::new(address, *length).ok().map(|net| net.trunc());
+        self.lengths.iter().filter_map(network).any(|net| self.summaries.contains(&net))
+    }
+}
+
+fn origination(communities: &Communities) -> Origination {
+    Origination {
+        communities: standard(communities),
+        large_communities: large(communities),
+        med: None,
+        local_pref: None,
+    }
+}
+
+/// In the speaker's words.
+pub(crate) fn standard(communities: &Communities) -> Vec<Community> {
+    communities.standard.iter().map(|community| Community(community.0)).collect()
+}
+
+/// In the speaker's words.
+pub(crate) fn large(communities: &Communities) -> Vec<LargeCommunity> {
+    communities.large.iter().map(|c| LargeCommunity(c.0, c.1, c.2)).collect()
+}
+
+/// The networks of a NodeConfig.
+pub fn configured(config: Option<&NodeConfig>) -> impl Iterator<Item = IpNet> + '_ {
+    config.into_iter().flat_map(|config| {
+        let six = config.cidr6.iter().copied().map(IpNet::V6);
+        six.chain(config.cidr4.iter().copied().map(IpNet::V4))
+    })
+}
+
+/// Installed summaries that the NodeConfig does not ask for: to be kept while they hold pods.
+pub fn leftover_summaries(config: Option<&NodeConfig>, installed: &Routes) -> Vec<IpNet> {
+    let wanted: BTreeSet<IpNet> = configured(config).collect();
+    let is_summary = |route: &NodeRoute| matches!(route, NodeRoute::Blackhole { .. });
+    let leftover =
+        installed.iter().filter(|(prefix, route)| is_summary(route) && !wanted.contains(prefix));
+    leftover.map(|(prefix, _)| *prefix).collect()
+}
 
 /// When an anycast address is served by a pod: attached, Ready and not terminating. A pod that the
 /// source does not know (standalone, no manifest) counts as Ready.
@@ -18,102 +95,94 @@ pub fn serves_anycast(phase: Phase, facts: Option<&PodFacts>) -> bool {
     phase == Phase::Serving && facts.is_none_or(|pod| pod.ready && !pod.terminating)
 }
 
+/// What an attachment asks for.
+///
+/// Its own addresses are announced where no summary leads here (or `announcePods` says so), Ready
+/// or not: a pod has to be reached to become Ready.
+pub fn claims(attachment: &Attachment, facts: Option<&PodFacts>, rules: &Rules) -> Vec<Claim> {
+    if attachment.phase != Phase::Serving {
+        return Vec::new();
+    }
+    let own = book::own_addresses(&attachment.record).into_iter();
+    let own = own
+        .filter(|address| attachment.wired && (rules.announce_pods || !rules.covers(*address)))
+        .map(|address| Claim::Own { prefix: address.into() });
+    let serves = serves_anycast(attachment.phase, facts);
+    let anycast = anycast_hops(attachment).map(|(address, hop)| Claim::Anycast {
+        prefix: address.into(),
+        hop,
+        serves,
+    });
+    own.chain(anycast).collect()
+}
+
+/// Each anycast address of an attachment by way of the pod's own address of that family.
+fn anycast_hops(attachment: &Attachment) -> impl Iterator<Item = (IpAddr, NextHop)> + '_ {
+    let record = &attachment.record;
+    record.anycast.iter().filter_map(|address| {
+        let via = match address {
+            IpAddr::V6(_) => record.ip6.map(IpAddr::V6),
+            IpAddr::V4(_) => record.ip4.map(IpAddr::V4),
+        };
+        let dev = attachment.host_ifname().to_owned();
+        via.map(|via| (*address, NextHop { via, dev }))
+    })
+}
+
 /// The next hops that this attachment serves now.
-pub fn next_hops(attachment: &Attachment, pods: &Pods) -> Vec<(IpAddr, NextHop)> {
-    let facts = pods.get(&pod_key(&attachment.record));
-    if serves_anycast(attachment.phase, facts.map(AsRef::as_ref)) {
-        attached_hops(attachment)
+pub fn next_hops(attachment: &Attachment, facts: Option<&PodFacts>) -> Vec<(IpAddr, NextHop)> {
+    if serves_anycast(attachment.phase, facts) {
+        anycast_hops(attachment).collect()
     } else {
         Vec::new()
     }
 }
 
-/// Each anycast address of an attachment by way of the pod's own address of that family.
-fn attached_hops(attachment: &Attachment) -> Vec<(IpAddr, NextHop)> {
-    let record = &attachment.record;
-    record
-        .anycast
-        .iter()
-        .filter_map(|address| {
-            let via = match address {
-                IpAddr::V6(_) => record.ip6.map(IpAddr::V6),
-                IpAddr::V4(_) => record.ip4.map(IpAddr::V4),
-            };
-            let dev = attachment.host_ifname().to_owned();
-            via.map(|via| (*address, NextHop { via, dev }))
-        })
-        .collect()
-}
-
-/// The routes of anycast addresses. An address that no pod serves any more but that was installed
-/// lingers while `lingers` says so, by way of the pods that still are attached: the ToR has not
-/// heard of it yet, and its packets are delivered, not looped.
-pub fn anycast(
-    attachments: &[Attachment],
-    pods: &Pods,
-    installed: &Routes,
-    lingers: impl Fn(IpAddr) -> bool,
-) -> Routes {
-    let mut serving: BTreeMap<IpAddr, BTreeSet<NextHop>> = BTreeMap::new();
-    let mut attached: BTreeMap<IpAddr, BTreeSet<NextHop>> = BTreeMap::new();
-    for attachment in attachments {
-        for (address, hop) in next_hops(attachment, pods) {
-            serving.entry(address).or_default().insert(hop);
-        }
-        if attachment.phase == Phase::Serving {
-            for (address, hop) in attached_hops(attachment) {
-                attached.entry(address).or_default().insert(hop);
-            }
-        }
+/// The node's route for a prefix. An anycast address that nobody serves any more lingers while
+/// `lingers` says so, over the next hops that it had, as far as their pods are still attached: the
+/// ToR has not heard of it yet, and its packets are delivered, not looped. A pod that never was
+/// Ready gets none of them.
+pub fn route(
+    prefix: IpNet,
+    holders: Option<&Holders>,
+    rules: &Rules,
+    installed: Option<&NodeRoute>,
+    lingers: bool,
+) -> Option<NodeRoute> {
+    if rules.summaries.contains(&prefix) {
+        return Some(NodeRoute::Blackhole { prefix });
     }
-    for (address, hops) in attached {
-        // The hops that were there, as far as they still are: a pod that never was Ready gets none
-        // of the packets.
-        let left: BTreeSet<NextHop> = match installed.get(&IpNet::from(address)) {
-            Some(NodeRoute::Anycast { next_hops, .. }) => {
-                next_hops.iter().filter(|hop| hops.contains(hop)).cloned().collect()
-            }
-            _ => BTreeSet::new(),
-        };
-        if !left.is_empty() && !serving.contains_key(&address) && lingers(address) {
-            serving.insert(address, left);
-        }
+    let holders = holders?;
+    let mut next_hops: BTreeSet<NextHop> = holders.serving().cloned().collect();
+    if let Some(NodeRoute::Anycast { next_hops: had, .. }) = installed
+        && next_hops.is_empty()
+        && lingers
+    {
+        let attached: BTreeSet<&NextHop> = holders.attached().collect();
+        next_hops = had.iter().filter(|hop| attached.contains(hop)).cloned().collect();
     }
-    serving
-        .into_iter()
-        .map(|(address, hops)| {
-            let next_hops = hops.into_iter().collect();
-            (IpNet::from(address), NodeRoute::Anycast { address, next_hops })
-        })
-        .collect()
+    let next_hops: Vec<NextHop> = next_hops.into_iter().collect();
+    (!next_hops.is_empty()).then(|| NodeRoute::Anycast { address: prefix.addr(), next_hops })
 }
 
-/// The summaries: every network of the NodeConfig, and those that it no longer has but that still
-/// hold pods, so that a packet for a dead pod never loops to the ToR.
-pub fn summaries(config: Option<&NodeConfig>, still_held: &[IpNet]) -> Routes {
-    configured(config)
-        .chain(still_held.iter().copied())
-        .map(|prefix| (prefix, NodeRoute::Blackhole { prefix }))
-        .collect()
+/// Whether a prefix is to be announced, kernel aside.
+pub fn wants_announcement(prefix: IpNet, holders: Option<&Holders>, rules: &Rules) -> bool {
+    rules.summaries.contains(&prefix)
+        || holders.is_some_and(|holders| holders.is_own() || holders.serving().next().is_some())
 }
 
-/// Installed summaries that the NodeConfig does not ask for: to be kept while they hold pods.
-pub fn leftover_summaries(config: Option<&NodeConfig>, installed: &Routes) -> Vec<IpNet> {
-    let wanted: BTreeSet<IpNet> = configured(config).collect();
-    installed
-        .iter()
-        .filter(|(prefix, route)| {
-            matches!(route, NodeRoute::Blackhole { .. }) && !wanted.contains(prefix)
-        })
-        .map(|(prefix, _)| *prefix)
-        .collect()
-}
-
-fn configured(config: Option<&NodeConfig>) -> impl Iterator<Item = IpNet> + '_ {
-    config.into_iter().flat_map(|config| {
-        let six = config.cidr6.iter().copied().map(IpNet::V6);
-        six.chain(config.cidr4.iter().copied().map(IpNet::V4))
-    })
+/// Whether the kernel delivers what the announcement promises. The route to a pod's own address is
+/// the pod's, and an attachment without it claims nothing.
+pub fn is_delivered(
+    prefix: IpNet,
+    holders: Option<&Holders>,
+    rules: &Rules,
+    installed: Option<&NodeRoute>,
+) -> bool {
+    if rules.summaries.contains(&prefix) {
+        return matches!(installed, Some(NodeRoute::Blackhole { .. }));
+    }
+    holders.is_some_and(Holders::is_own) || matches!(installed, Some(NodeRoute::Anycast { .. }))
 }
 
 #[cfg(test)]

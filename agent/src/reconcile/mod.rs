@@ -1,32 +1,66 @@
-//! Node routes that follow from the world: summaries and anycast addresses.
+//! What follows from the world: node routes (summaries, anycast addresses) in the kernel, and what
+//! the speaker originates.
 //!
-//! A signal without content wakes the task; it looks at the whole world, asks `desired` what
-//! should be, and gives the kernel the difference. Whoever needs the kernel to be there before
-//! going on (ADD, DEL) waits with `settle`.
+//! A signal without content wakes the task; it looks at what is not as it was, asks `desired` what
+//! should be, and gives the kernel and the speaker the difference: withdrawals first, then routes,
+//! then announcements. Whoever needs that to have happened before going on (ADD, DEL) waits with
+//! `settle`.
 
+pub mod claims;
 pub mod desired;
+mod pace;
 mod task;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flock_bgp_io::Handle;
 use flock_dataplane::{Dataplane, NodeRoute};
 use ipnet::IpNet;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::pods::book::Attachment;
 use crate::pods::ledger::Ledger;
+use crate::pods::pod_key;
 use crate::source::Source;
+use crate::store::Allocation;
+use claims::Claims;
 
 /// Routes by their destination.
 pub type Routes = BTreeMap<IpNet, NodeRoute>;
+
+/// Questions that may wait for the task.
+const QUESTIONS: usize = 32;
+
+type Question = Box<dyn FnOnce(&Picture<'_>) + Send>;
+
+/// What the task knows, for people.
+pub struct Picture<'a> {
+    /// Who asks for what.
+    pub claims: &'a Claims,
+    /// What of the NodeConfig decides.
+    pub rules: &'a desired::Rules,
+    /// What the speaker was told to originate.
+    pub originated: &'a BTreeSet<IpNet>,
+}
+
+impl Picture<'_> {
+    /// Why a prefix is originated, for people.
+    pub fn owner(&self, prefix: &IpNet) -> Option<String> {
+        if self.rules.summaries.contains(prefix) {
+            return Some("summary".to_owned());
+        }
+        self.claims.told(prefix)
+    }
+}
 
 /// The handle on the task.
 #[derive(Clone)]
 pub struct Reconciler {
     signal: Arc<Signal>,
     done: watch::Receiver<u64>,
+    questions: mpsc::Sender<Question>,
     dataplane: Dataplane,
     source: Source,
 }
@@ -41,8 +75,22 @@ struct Signal {
     recheck: AtomicBool,
     /// What the task has installed, for those who hear that a route went.
     installed: Mutex<BTreeSet<IpNet>>,
+    /// Whom to tell what is originated, and the how many-eth that is.
+    speaker: Mutex<(u64, Option<Handle>)>,
+    /// The node is drained: nothing is announced.
+    hushed: AtomicBool,
     /// The book is complete: before that, every route of a living pod would seem unwanted.
     begun: Notify,
+}
+
+impl Signal {
+    fn installed(&self) -> MutexGuard<'_, BTreeSet<IpNet>> {
+        self.installed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn speaker(&self) -> MutexGuard<'_, (u64, Option<Handle>)> {
+        self.speaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Reconciler {
@@ -51,9 +99,10 @@ impl Reconciler {
         let signal = Arc::new(Signal::default());
         signal.recheck.store(true, Ordering::Release);
         let (publish, done) = watch::channel(0);
+        let (questions, asked) = mpsc::channel(QUESTIONS);
         let task = task::Task::new(ledger, dataplane.clone(), source.clone(), signal.clone());
-        tokio::spawn(task.run(publish));
-        Self { signal, done, dataplane, source }
+        tokio::spawn(task.run(publish, asked));
+        Self { signal, done, questions, dataplane, source }
     }
 
     /// The pods are recovered: from now on the kernel follows the world.
@@ -74,13 +123,29 @@ impl Reconciler {
 
     /// A route went: if it is one of these, the kernel is read again.
     pub fn recheck_if_installed(&self, destination: &IpNet) {
-        let installed = self.signal.installed.lock().unwrap_or_else(PoisonError::into_inner);
-        if installed.contains(destination) {
+        if self.signal.installed().contains(destination) {
             self.recheck();
         }
     }
 
-    /// Waits until the kernel follows the world as it is at this call.
+    /// From now on this speaker is told what is originated; when this returns, it has been told
+    /// everything.
+    pub async fn speak_to(&self, speaker: Option<Handle>) {
+        {
+            let mut known = self.signal.speaker();
+            *known = (known.0 + 1, speaker);
+        }
+        self.settle().await;
+    }
+
+    /// Announces nothing any more, or everything again; when this returns, the speaker knows.
+    pub async fn hush(&self, hushed: bool) {
+        if self.signal.hushed.swap(hushed, Ordering::AcqRel) != hushed {
+            self.settle().await;
+        }
+    }
+
+    /// Waits until kernel and speaker follow the world as it is at this call.
     pub async fn settle(&self) {
         let mine = self.signal.asked.fetch_add(1, Ordering::AcqRel) + 1;
         self.wake();
@@ -88,10 +153,35 @@ impl Reconciler {
         let _ = done.wait_for(|done| *done >= mine).await;
     }
 
+    /// Whether an attachment has routes or announcements beyond its own wiring, which are to be
+    /// there before ADD answers, and gone before DEL takes its link.
+    pub fn concerns(&self, record: &Allocation) -> bool {
+        let world = self.source.world();
+        let bgp = world.node.config().and_then(|config| config.bgp.as_ref());
+        !record.anycast.is_empty()
+            || !record.addresses.is_empty()
+            || bgp.is_some_and(|bgp| bgp.announce_pods)
+    }
+
+    /// Asks the task; `None` when it has ended.
+    pub async fn ask<R: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Picture<'_>) -> R + Send + 'static,
+    ) -> Option<R> {
+        let (answer, answered) = oneshot::channel();
+        let question: Question = Box::new(move |picture| {
+            // Whoever asked may have stopped waiting.
+            let _ = answer.send(question(picture));
+        });
+        self.questions.send(question).await.ok()?;
+        answered.await.ok()
+    }
+
     /// For CHECK: which anycast routes of this attachment the kernel lacks.
     pub async fn missing_for(&self, attachment: &Attachment) -> Vec<String> {
         let world = self.source.world();
-        let wanted = desired::next_hops(attachment, &world.pods);
+        let facts = world.pods.get(&pod_key(&attachment.record));
+        let wanted = desired::next_hops(attachment, facts.map(AsRef::as_ref));
         if wanted.is_empty() {
             return Vec::new();
         }

@@ -1,21 +1,32 @@
-//! The task that gives the kernel its node routes. It remembers what it installed, so that a pass
-//! costs the difference; after drift, and at the start, it reads the kernel instead of remembering.
+//! The task that gives the kernel its node routes and the speaker its originations. It remembers
+//! what it did, so that a pass costs the difference; after drift, and at the start, it reads the
+//! kernel instead of remembering.
+//!
+//! The order of a pass: who asks for what; withdrawals; routes; announcements. Between a withdrawal
+//! and its route's removal an anycast address lingers, because routers act later than we speak.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use flock_bgp::{Origination, Wishes};
+use flock_bgp_io::Handle;
 use flock_dataplane::{Dataplane, NodeRoute};
 use ipnet::IpNet;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::{Routes, Signal, desired};
+use super::claims::Claims;
+use super::desired::{self, Rules};
+use super::pace::Pace;
+use super::{Picture, Question, Routes, Signal};
+use crate::config::NodeConfig;
 use crate::pods::book::{Attachment, Book};
-use crate::pods::ledger::Ledger;
-use crate::source::{Source, World};
+use crate::pods::ledger::{Closed, Ledger};
+use crate::pods::{called, pod_key};
+use crate::source::{Pods, Source};
+use crate::store::Key;
 
 /// How long the route of a withdrawn anycast address stays.
 const LINGER: Duration = Duration::from_secs(5);
@@ -27,11 +38,28 @@ pub(super) struct Task {
     dataplane: Dataplane,
     source: Source,
     signal: Arc<Signal>,
+    claims: Claims,
+    rules: Rules,
+    /// The configuration and the pods that `claims` and `rules` are made from.
+    config: Option<Arc<NodeConfig>>,
+    pods: Pods,
     installed: Routes,
+    /// `installed` was read from the kernel and not looked at yet.
+    found: bool,
+    /// When to read it (again), after a failure.
+    read_again: Option<Instant>,
     /// Networks that are kept only for the pods in them.
     leftover: Vec<IpNet>,
     /// Until when a withdrawn address may stay.
-    lingering: BTreeMap<IpAddr, Instant>,
+    lingering: BTreeMap<IpNet, Instant>,
+    pace: Pace,
+    /// When to look at a prefix again: the end of its lingering or of its pacing, another try.
+    again: BTreeMap<IpNet, Instant>,
+    /// Nothing is to be announced.
+    hushed: bool,
+    originated: BTreeSet<IpNet>,
+    /// Which speaker knows `originated`, with which attributes.
+    told: (u64, Origination),
 }
 
 impl Task {
@@ -41,17 +69,39 @@ impl Task {
         source: Source,
         signal: Arc<Signal>,
     ) -> Self {
-        let (installed, leftover, lingering) = (Routes::new(), Vec::new(), BTreeMap::new());
-        Self { ledger, dataplane, source, signal, installed, leftover, lingering }
+        Self {
+            ledger,
+            dataplane,
+            source,
+            signal,
+            claims: Claims::default(),
+            rules: Rules::default(),
+            config: None,
+            pods: Pods::default(),
+            installed: Routes::new(),
+            found: false,
+            read_again: None,
+            hushed: false,
+            leftover: Vec::new(),
+            lingering: BTreeMap::new(),
+            pace: Pace::default(),
+            again: BTreeMap::new(),
+            originated: BTreeSet::new(),
+            told: (0, Origination::default()),
+        }
     }
 
-    pub(super) async fn run(mut self, publish: watch::Sender<u64>) {
+    pub(super) async fn run(
+        mut self,
+        publish: watch::Sender<u64>,
+        mut questions: mpsc::Receiver<Question>,
+    ) {
         self.signal.begun.notified().await;
         let mut changes = self.source.changes();
-        let mut again: Option<Instant> = None;
         loop {
+            let next = self.again.values().chain(&self.read_again).min().copied();
             let pause = async {
-                match again {
+                match next {
                     Some(at) => tokio::time::sleep_until(at).await,
                     None => std::future::pending().await,
                 }
@@ -60,90 +110,231 @@ impl Task {
                 () = self.signal.wake.notified() => {}
                 changed = changes.changed() => if changed.is_err() { return },
                 () = pause => {}
+                Some(question) = questions.recv() => {
+                    question(&self.picture());
+                    continue;
+                }
             }
             let asked = self.signal.asked.load(Ordering::Acquire);
-            let Ok(all_well) = self.pass().await else { return };
+            if self.pass().await.is_err() {
+                return;
+            }
             // Told also after a failure: an ADD does not hang on another pod's route.
             publish.send_replace(asked);
-            let retry = (!all_well).then(|| Instant::now() + PAUSE);
-            again = self.lingering.values().copied().chain(retry).min();
         }
     }
 
-    /// One look at the world. False when the kernel refused something, which is tried again.
-    async fn pass(&mut self) -> Result<bool, crate::pods::ledger::Closed> {
-        let mut all_well = true;
-        if self.signal.recheck.swap(false, Ordering::AcqRel) {
-            all_well = self.read_kernel().await;
+    fn picture(&self) -> Picture<'_> {
+        Picture { claims: &self.claims, rules: &self.rules, originated: &self.originated }
+    }
+
+    /// One look at the world.
+    async fn pass(&mut self) -> Result<(), Closed> {
+        let now = Instant::now();
+        let mut dirty = self.due(now);
+        let reread = self.read_again.is_some_and(|at| at <= now);
+        if self.signal.recheck.swap(false, Ordering::AcqRel) || reread {
+            self.read_kernel(now).await;
+            dirty.extend(self.everything().chain(self.installed.keys().copied()));
         }
+        self.look(&mut dirty).await?;
+        let hushed = self.signal.hushed.load(Ordering::Acquire);
+        let (generation, handle) = self.signal.speaker().clone();
+        if std::mem::replace(&mut self.hushed, hushed) != hushed || self.told.0 != generation {
+            dirty.extend(self.everything().chain(self.originated.iter().copied()));
+        }
+        let speaker = Speaker { handle, generation };
+        let announced = self.originated.intersection(&dirty);
+        let gone = announced.filter(|prefix| !self.wants(prefix)).copied().collect();
+        self.withdraw(&speaker, gone).await;
+        for prefix in &dirty {
+            self.lay(*prefix, now).await;
+        }
+        self.announce(&speaker, &dirty, now).await;
+        Ok(())
+    }
+
+    /// Every prefix that somebody asks for.
+    fn everything(&self) -> impl Iterator<Item = IpNet> + '_ {
+        self.claims.prefixes().chain(&self.rules.summaries).copied()
+    }
+
+    /// Whether a prefix is to be announced, kernel aside.
+    fn wants(&self, prefix: &IpNet) -> bool {
+        !self.hushed && desired::wants_announcement(*prefix, self.claims.of(prefix), &self.rules)
+    }
+
+    /// The prefixes whose time has come.
+    fn due(&mut self, now: Instant) -> BTreeSet<IpNet> {
+        let due: BTreeSet<IpNet> =
+            self.again.iter().filter(|(_, at)| **at <= now).map(|(prefix, _)| *prefix).collect();
+        self.again.retain(|prefix, _| !due.contains(prefix));
+        due
+    }
+
+    fn look_again(&mut self, prefix: IpNet, at: Instant) {
+        let known = self.again.entry(prefix).or_insert(at);
+        *known = at.min(*known);
+    }
+
+    /// Takes in what changed: the NodeConfig, pods, attachments. Adds the prefixes concerned.
+    async fn look(&mut self, dirty: &mut BTreeSet<IpNet>) -> Result<(), Closed> {
         let world = self.source.world();
-        let config = world.node.config().map(AsRef::as_ref);
-        let leftover = desired::leftover_summaries(config, &self.installed);
-        // Without any NodeConfig yet, what a former life installed stays as it is.
-        let all = config.is_none();
-        let look = move |book: &mut Book| {
-            let held = if all { leftover } else { book.holding(&leftover) };
-            (book.with_anycast(), held)
+        let config = world.node.config();
+        let differing = world.pods.differing(&self.pods);
+        let same_config = config.map(Arc::as_ptr) == self.config.as_ref().map(Arc::as_ptr);
+        // Networks that are no longer asked for come to be with another configuration, or are found
+        // in the kernel; they are looked for as long as there are some.
+        let leftover = if same_config && !self.found && self.leftover.is_empty() {
+            Vec::new()
+        } else {
+            desired::leftover_summaries(config.map(AsRef::as_ref), &self.installed)
         };
-        let (attachments, still_held) = self.ledger.ask(look).await?;
-        self.tell_of_leftovers(&still_held);
-        let mut wanted = self.anycast(&world, &attachments);
-        wanted.extend(desired::summaries(config, &still_held));
-        for (prefix, route) in &wanted {
-            if self.installed.get(prefix) != Some(route) {
-                all_well &= self.install(*prefix, route.clone()).await;
+        // Without any NodeConfig yet, what a former life installed stays as it is.
+        let keep_all = config.is_none();
+        let look = move |book: &mut Book| {
+            let held = if keep_all { leftover } else { book.holding(&leftover) };
+            (held, book.take_changed(&differing))
+        };
+        let (still_held, mut changed) = self.ledger.ask(look).await?;
+        let same = same_config && self.leftover == still_held;
+        self.found = false;
+        self.tell_of_leftovers(still_held);
+        self.pods = world.pods.clone();
+        if !same {
+            self.config = config.cloned();
+            let rules = Rules::new(config.map(AsRef::as_ref), &self.leftover);
+            if rules != self.rules {
+                dirty.extend(rules.summaries.symmetric_difference(&self.rules.summaries));
+                self.rules = rules;
+                changed.extend(self.ledger.ask(everybody).await?);
             }
         }
-        let gone: Vec<IpNet> =
-            self.installed.keys().filter(|prefix| !wanted.contains_key(prefix)).copied().collect();
-        for prefix in gone {
-            all_well &= self.remove(prefix).await;
-        }
-        Ok(all_well)
+        self.claim(changed, dirty);
+        Ok(())
     }
 
-    fn tell_of_leftovers(&mut self, still_held: &[IpNet]) {
+    fn claim(&mut self, changed: Vec<(Key, Option<Attachment>)>, dirty: &mut BTreeSet<IpNet>) {
+        for (key, attachment) in changed {
+            let (name, claims) = match &attachment {
+                Some(attachment) => {
+                    let facts = self.pods.get(&pod_key(&attachment.record));
+                    let facts = facts.map(AsRef::as_ref);
+                    let claims = desired::claims(attachment, facts, &self.rules);
+                    (called(&attachment.record), claims)
+                }
+                None => (String::new(), Vec::new()),
+            };
+            dirty.extend(self.claims.set(&key, &name, claims));
+        }
+    }
+
+    fn tell_of_leftovers(&mut self, still_held: Vec<IpNet>) {
         for network in still_held.iter().filter(|network| !self.leftover.contains(network)) {
             tracing::warn!(%network, "not in the NodeConfig, but pods hold addresses of it: kept until they are gone");
         }
-        self.leftover = still_held.to_vec();
+        self.leftover = still_held;
     }
 
-    fn anycast(&mut self, world: &World, attachments: &[Attachment]) -> Routes {
-        let served = desired::anycast(attachments, &world.pods, &self.installed, |_| false);
-        let now = Instant::now();
-        for (prefix, route) in &self.installed {
-            if matches!(route, NodeRoute::Anycast { .. }) && !served.contains_key(prefix) {
-                self.lingering.entry(prefix.addr()).or_insert(now + LINGER);
+    /// Makes the kernel's route for a prefix what it should be.
+    async fn lay(&mut self, prefix: IpNet, now: Instant) {
+        let holders = self.claims.of(&prefix);
+        let installed = self.installed.get(&prefix);
+        let served = desired::route(prefix, holders, &self.rules, installed, false);
+        let had = matches!(installed, Some(NodeRoute::Anycast { .. }));
+        let wanted = if served.is_none() && had {
+            let until = *self.lingering.entry(prefix).or_insert(now + LINGER);
+            desired::route(prefix, holders, &self.rules, installed, now < until)
+        } else {
+            self.lingering.remove(&prefix);
+            served
+        };
+        if wanted.is_none() {
+            self.lingering.remove(&prefix);
+        }
+        if let Some(until) = self.lingering.get(&prefix).copied() {
+            self.look_again(prefix, until);
+        }
+        let done = match wanted {
+            Some(route) if self.installed.get(&prefix) == Some(&route) => true,
+            Some(route) => self.install(prefix, route).await,
+            None => self.remove(prefix).await,
+        };
+        if !done {
+            self.look_again(prefix, now + PAUSE);
+        }
+    }
+
+    /// Announces what is wanted, delivered and not announced yet, and takes back what turned out
+    /// not to be delivered.
+    async fn announce(&mut self, speaker: &Speaker, dirty: &BTreeSet<IpNet>, now: Instant) {
+        let (mut news, mut undelivered) = (Vec::new(), Vec::new());
+        for prefix in dirty.iter().filter(|prefix| self.wants(prefix)).copied().collect::<Vec<_>>()
+        {
+            let (holders, installed) = (self.claims.of(&prefix), self.installed.get(&prefix));
+            let delivered = desired::is_delivered(prefix, holders, &self.rules, installed);
+            match (delivered, self.originated.contains(&prefix)) {
+                (true, false) if self.may_announce(prefix, now) => news.push(prefix),
+                (false, true) => undelivered.push(prefix),
+                _ => {}
             }
         }
-        self.lingering
-            .retain(|address, until| *until > now && !served.contains_key(&IpNet::from(*address)));
-        let lingering = &self.lingering;
-        let lingers = |address: IpAddr| lingering.contains_key(&address);
-        let wanted = desired::anycast(attachments, &world.pods, &self.installed, lingers);
-        self.lingering.retain(|address, _| wanted.contains_key(&IpNet::from(*address)));
-        wanted
+        self.withdraw(speaker, undelivered).await;
+        self.originated.extend(&news);
+        let origination = &self.rules.origination;
+        if self.told.0 != speaker.generation || self.told.1 != *origination {
+            self.told = (speaker.generation, origination.clone());
+            let all = self.originated.iter().map(|prefix| (*prefix, origination.clone()));
+            speaker.tell(Wishes::All(all.collect())).await;
+        } else if !news.is_empty() {
+            let news = news.into_iter().map(|prefix| (prefix, Some(origination.clone())));
+            speaker.tell(Wishes::Some(news.collect())).await;
+        }
     }
 
-    async fn read_kernel(&mut self) -> bool {
-        match self.dataplane.our_routes().await {
-            Ok(routes) => {
-                self.installed =
-                    routes.into_iter().map(|route| (destination(&route), route)).collect();
-                self.known(|installed| installed.extend(self.installed.keys().copied()));
-                true
-            }
-            Err(error) => {
-                tracing::error!(%error, "cannot read the node's routes; trying again");
-                self.signal.recheck.store(true, Ordering::Release);
+    /// Only anycast addresses are paced: they follow readiness, which may flap.
+    fn may_announce(&mut self, prefix: IpNet, now: Instant) -> bool {
+        if self.rules.summaries.contains(&prefix) || !self.claims.is_anycast(&prefix) {
+            return true;
+        }
+        match self.pace.ask(prefix) {
+            Ok(()) => true,
+            Err(wait) => {
+                tracing::warn!(%prefix, ?wait, "it flaps; announced again when it may be");
+                self.look_again(prefix, now + wait);
                 false
             }
         }
     }
 
-    fn known<R>(&self, change: impl FnOnce(&mut BTreeSet<IpNet>) -> R) -> R {
-        change(&mut self.signal.installed.lock().unwrap_or_else(PoisonError::into_inner))
+    async fn withdraw(&mut self, speaker: &Speaker, gone: Vec<IpNet>) {
+        if gone.is_empty() {
+            return;
+        }
+        for prefix in &gone {
+            self.originated.remove(prefix);
+        }
+        if self.told.0 == speaker.generation {
+            speaker
+                .tell(Wishes::Some(gone.into_iter().map(|prefix| (prefix, None)).collect()))
+                .await;
+        }
+    }
+
+    async fn read_kernel(&mut self, now: Instant) {
+        self.read_again = None;
+        match self.dataplane.our_routes().await {
+            Ok(routes) => {
+                self.installed =
+                    routes.into_iter().map(|route| (destination(&route), route)).collect();
+                self.signal.installed().extend(self.installed.keys().copied());
+                self.found = true;
+            }
+            Err(error) => {
+                tracing::error!(%error, "cannot read the node's routes; trying again");
+                self.read_again = Some(now + PAUSE);
+            }
+        }
     }
 
     async fn install(&mut self, prefix: IpNet, route: NodeRoute) -> bool {
@@ -151,11 +342,14 @@ impl Task {
             Ok(()) => {
                 tracing::info!(%prefix, to = told(&route), "route installed");
                 self.installed.insert(prefix, route);
-                self.known(|installed| installed.insert(prefix));
+                self.signal.installed().insert(prefix);
                 true
             }
             Err(error) => {
                 tracing::error!(%prefix, %error, "cannot install a route; trying again");
+                // Whatever is there now is not what was promised; the next try looks first.
+                self.installed.remove(&prefix);
+                self.read_again = Some(Instant::now() + PAUSE);
                 false
             }
         }
@@ -164,7 +358,7 @@ impl Task {
     async fn remove(&mut self, prefix: IpNet) -> bool {
         let Some(route) = self.installed.get(&prefix) else { return true };
         // Before it goes: our own removal is no drift.
-        self.known(|installed| installed.remove(&prefix));
+        self.signal.installed().remove(&prefix);
         match self.dataplane.remove_route(route.key()).await {
             Ok(()) => {
                 tracing::info!(%prefix, "route removed");
@@ -175,6 +369,25 @@ impl Task {
                 tracing::error!(%prefix, %error, "cannot remove a route; trying again");
                 false
             }
+        }
+    }
+}
+
+fn everybody(book: &mut Book) -> Vec<(Key, Option<Attachment>)> {
+    book.all().map(|attachment| (attachment.record.key(), Some(attachment.clone()))).collect()
+}
+
+/// The speaker of this moment, if there is one.
+struct Speaker {
+    handle: Option<Handle>,
+    generation: u64,
+}
+
+impl Speaker {
+    /// One that has ended needs no words: its successor is told everything.
+    async fn tell(&self, wishes: Wishes) {
+        if let Some(handle) = &self.handle {
+            let _ = handle.originate(wishes).await;
         }
     }
 }

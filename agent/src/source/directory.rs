@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use super::{NodeState, PodFacts, Pods, Standing, World, manifest};
+use super::{NodeState, PodFacts, PodKey, Pods, Standing, World, manifest};
 use crate::config::{NodeConfig, validate};
 use crate::notify::{Arrival, Touched};
 
@@ -29,6 +29,11 @@ pub(super) struct Directory {
     node: NodeState,
     /// Pods by the file that they came from (path relative to the root).
     files: BTreeMap<PathBuf, Vec<Arc<PodFacts>>>,
+    /// The files that name a pod, sorted. The first counts.
+    named: BTreeMap<PodKey, Vec<PathBuf>>,
+    /// How many entries `named` has in all.
+    namings: usize,
+    pods: Pods,
     /// What is wrong, by the file (or folder) that it is wrong with.
     problems: BTreeMap<PathBuf, String>,
 }
@@ -40,6 +45,9 @@ impl Directory {
             root: root.to_owned(),
             node: NodeState::Unknown { reason },
             files: BTreeMap::new(),
+            named: BTreeMap::new(),
+            namings: 0,
+            pods: Pods::default(),
             problems: BTreeMap::new(),
         };
         directory.look_at_everything();
@@ -69,7 +77,11 @@ impl Directory {
         self.look_at_node_config(Arrival::Settled);
         match self.listed() {
             Ok(listed) => {
-                self.files.retain(|path, _| listed.contains(path));
+                let gone: Vec<_> =
+                    self.files.keys().filter(|path| !listed.contains(*path)).cloned().collect();
+                for path in gone {
+                    self.take_pods(&path, None);
+                }
                 self.problems.retain(|path, _| listed.contains(path));
                 for path in listed {
                     self.look_at_manifest(&path, Arrival::Settled);
@@ -148,11 +160,11 @@ impl Directory {
         match read.and_then(|text| text.map(|text| manifest::parse(&text)).transpose()) {
             Ok(Some(pods)) => {
                 self.problems.remove(path);
-                self.files.insert(path.to_owned(), pods.into_iter().map(Arc::new).collect());
+                self.take_pods(path, Some(pods.into_iter().map(Arc::new).collect()));
             }
             Ok(None) => {
                 self.problems.remove(path);
-                self.files.remove(path);
+                self.take_pods(path, None);
             }
             Err(problem) => self.tell(path, problem),
         }
@@ -167,28 +179,51 @@ impl Directory {
         self.problems.insert(path.to_owned(), problem);
     }
 
-    /// The picture as of the last looks. Two files that name one pod: the first by file name
-    /// counts, and the other is a problem that is told.
+    /// A file names these pods from now on. Costs as much as the file says, not as there are files.
+    fn take_pods(&mut self, path: &Path, pods: Option<Vec<Arc<PodFacts>>>) {
+        let before = match pods {
+            Some(pods) => self.files.insert(path.to_owned(), pods),
+            None => self.files.remove(path),
+        };
+        let now = self.files.get(path);
+        let keys = before.iter().chain(now).flatten().map(|pod| pod.key.clone());
+        for key in keys.collect::<BTreeSet<PodKey>>() {
+            let files = self.named.entry(key.clone()).or_default();
+            self.namings -= files.len();
+            files.retain(|file| file != path);
+            let times = now.into_iter().flatten().filter(|pod| pod.key == key).count();
+            files.extend(std::iter::repeat_n(path.to_owned(), times));
+            files.sort_unstable();
+            self.namings += files.len();
+            let first = files.first().and_then(|file| self.files.get(file));
+            let facts = first.and_then(|pods| pods.iter().find(|pod| pod.key == key)).cloned();
+            if files.is_empty() {
+                self.named.remove(&key);
+            }
+            self.pods.set(&key, facts);
+        }
+    }
+
+    /// The picture as of the last looks. What names a pod once more is a problem that is told.
     pub(super) fn world(&self) -> World {
-        let mut pods = Pods::new();
-        let mut owners: BTreeMap<_, &PathBuf> = BTreeMap::new();
         let shown =
             |(file, problem): (&PathBuf, &String)| (file.display().to_string(), problem.clone());
         let mut problems: BTreeMap<String, String> = self.problems.iter().map(shown).collect();
-        for (file, facts) in &self.files {
-            for pod in facts {
-                if let Some(first) = owners.get(&pod.key) {
-                    problems.insert(
-                        file.display().to_string(),
-                        format!("pod {} is in {} already", pod.key, first.display()),
-                    );
-                    continue;
-                }
-                owners.insert(pod.key.clone(), file);
-                pods.insert(pod.key.clone(), pod.clone());
-            }
+        if self.namings != self.named.len() {
+            problems.extend(self.doubles());
         }
-        World { node: self.node.clone(), pods: Arc::new(pods), problems: Arc::new(problems) }
+        World { node: self.node.clone(), pods: self.pods.clone(), problems: Arc::new(problems) }
+    }
+
+    fn doubles(&self) -> impl Iterator<Item = (String, String)> + '_ {
+        self.named.iter().flat_map(|(key, files)| {
+            let mut files = files.iter();
+            let first = files.next();
+            files.filter_map(move |file| {
+                let first = first?.display();
+                Some((file.display().to_string(), format!("pod {key} is in {first} already")))
+            })
+        })
     }
 }
 
@@ -308,6 +343,29 @@ mod tests {
         }
         fs::remove_file(&file).unwrap();
         assert!(touch(&mut directory, "pods/a.yaml", Arrival::Settled).pods.is_empty());
+    }
+
+    #[test]
+    fn of_two_that_name_one_pod_the_first_counts_and_the_other_is_told() {
+        let (_dir, root) = place();
+        let manifest = |image: &str| {
+            format!("metadata: {{name: a}}\nspec: {{containers: [{{name: m, image: {image}}}]}}\n")
+        };
+        for (file, image) in [("b", "second"), ("a", "first")] {
+            fs::write(root.join(format!("pods/{file}.yaml")), manifest(image)).unwrap();
+        }
+        let key = PodKey { namespace: "default".into(), name: "a".into() };
+        let mut directory = Directory::read(&root);
+        let world = directory.world();
+        assert_eq!(world.pods.get(&key).unwrap().image, "first");
+        assert_eq!(world.problems["pods/b.yaml"], "pod default/a is in pods/a.yaml already");
+        fs::remove_file(root.join("pods/a.yaml")).unwrap();
+        let world = touch(&mut directory, "pods/a.yaml", Arrival::Settled);
+        assert_eq!(world.pods.get(&key).unwrap().image, "second");
+        assert!(world.problems.is_empty(), "{world:?}");
+        fs::remove_file(root.join("pods/b.yaml")).unwrap();
+        let world = touch(&mut directory, "pods/b.yaml", Arrival::Settled);
+        assert!(world.pods.is_empty() && directory.named.is_empty());
     }
 
     #[test]

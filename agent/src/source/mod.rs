@@ -6,6 +6,7 @@
 
 mod directory;
 pub mod manifest;
+mod pods;
 pub mod standalone;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::config::NodeConfig;
+
+pub use pods::Pods;
 
 /// A pod's name, as kubelet and manifests give it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,9 +52,6 @@ pub struct PodFacts {
     /// Has a deletion timestamp.
     pub terminating: bool,
 }
-
-/// The pods of this node, by name.
-pub type Pods = BTreeMap<PodKey, Arc<PodFacts>>;
 
 /// How the last good NodeConfig stands to what the source has now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,7 +97,7 @@ pub struct World {
     /// The NodeConfig.
     pub node: NodeState,
     /// The pods.
-    pub pods: Arc<Pods>,
+    pub pods: Pods,
     /// Problems with single inputs (a manifest that does not parse), by where they came from.
     pub problems: Arc<BTreeMap<String, String>>,
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flock_dataplane::host_ifname_nth;
 
-use super::{Attachment, Book, Phase, holder};
+use super::{Book, Phase, holder};
 use crate::annotations::{AddressPlan, Primary};
 use crate::config::NodeConfig;
 use crate::ipam::{Conflict, IpamError, PodIdentity};
@@ -108,7 +108,7 @@ impl Book {
         record.addresses = named_addresses(&draft.plan);
         self.names.insert(record.host_ifname.clone().unwrap_or_default(), key.clone());
         self.count_anycast(&record);
-        self.attachments.insert(key, Attachment { record: record.clone(), phase: Phase::Wiring });
+        self.enter(record.clone(), Phase::Wiring);
         Ok(record)
     }
 
