@@ -221,7 +221,7 @@ impl Book {
             .into_iter()
             .filter_map(|address| self.ipam.claim(address, &holder(&key)).err())
             .collect();
-        self.names.insert(name, key.clone());
+        self.names.insert(name, key);
         self.count_anycast(&record);
         let phase = match record.state {
             State::Committed => Phase::Serving,

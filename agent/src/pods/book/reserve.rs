@@ -106,7 +106,7 @@ impl Book {
         }
         record.anycast = draft.plan.anycast.clone();
         record.addresses = named_addresses(&draft.plan);
-        self.names.insert(record.host_ifname.clone().unwrap_or_default(), key.clone());
+        self.names.insert(record.host_ifname.clone().unwrap_or_default(), key);
         self.count_anycast(&record);
         self.enter(record.clone(), Phase::Wiring);
         Ok(record)
