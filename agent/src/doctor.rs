@@ -41,7 +41,7 @@ pub struct Doctor {
 }
 
 impl Answers for Doctor {
-    async fn answer(&self, op: &str) -> Result<Value, String> {
+    async fn answer(&self, op: &str, _args: &Value) -> Result<Value, String> {
         let answer = match op {
             "pods" => serde_json::to_value(self.pods.list().await.map_err(|e| e.to_string())?),
             "check" => serde_json::to_value(self.examine().await?),

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::server::admin::{Request, Response, VERSION};
@@ -16,7 +17,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// An answer larger than this is not from our agent.
 const MAX_ANSWER: u64 = 256 << 20;
 
-pub(super) fn ask<T: DeserializeOwned>(socket: &Path, op: &str) -> anyhow::Result<T> {
+pub(super) fn ask<T: DeserializeOwned>(
+    socket: &Path,
+    op: &str,
+    args: &impl Serialize,
+) -> anyhow::Result<T> {
     let shown = socket.display();
     let mut stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => anyhow!(
@@ -30,7 +35,8 @@ pub(super) fn ask<T: DeserializeOwned>(socket: &Path, op: &str) -> anyhow::Resul
     })?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let request = serde_json::to_string(&Request { v: VERSION, op: op.to_owned() })?;
+    let args = serde_json::to_value(args)?;
+    let request = serde_json::to_string(&Request { v: VERSION, op: op.to_owned(), args })?;
     stream.write_all(format!("{request}\n").as_bytes()).with_context(|| format!("{shown}"))?;
     let mut line = String::new();
     BufReader::new(stream.take(MAX_ANSWER))

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Show;
 use super::ask::ask;
 use super::output::{self, Table, Tone};
+use crate::server::admin::{NoArgs, op};
 
 /// The answer: `-o json` prints exactly this.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +48,7 @@ impl Report {
 
 /// Asks and prints; true when nothing failed.
 pub fn run(show: &Show) -> anyhow::Result<bool> {
-    let report: Report = ask(&show.admin_socket, "check")?;
+    let report: Report = ask(&show.admin_socket, op::CHECK, &NoArgs {})?;
     if !output::machine(show.output, &report)? {
         output::print(&render(&report, output::colour()))?;
     }

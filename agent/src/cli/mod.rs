@@ -2,7 +2,9 @@
 //! file does it; `main` only parses and turns an outcome into an exit code.
 
 mod ask;
+pub mod bgp;
 pub mod check;
+pub mod drain;
 pub mod output;
 pub mod pods;
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Show;
 use super::ask::ask;
 use super::output::{self, Form, Table, Tone};
+use crate::server::admin::{NoArgs, op};
 
 /// The answer: `-o json` prints exactly this.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +46,7 @@ pub struct PodRow {
 
 /// Asks and prints.
 pub fn run(show: &Show) -> anyhow::Result<()> {
-    let list: PodList = ask(&show.admin_socket, "pods")?;
+    let list: PodList = ask(&show.admin_socket, op::PODS, &NoArgs {})?;
     if output::machine(show.output, &list)? {
         return Ok(());
     }

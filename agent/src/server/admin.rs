@@ -1,12 +1,13 @@
 //! The admin socket: the command line's way into the running agent.
 //!
-//! Version 1: one JSON object a line, `{"v":1,"op":"pods"}`, answered by one line,
-//! `{"v":1,"ok":{…}}` or `{"v":1,"error":"…"}`. Root only and bounded like the CNI socket. It only
-//! reads; nothing that is asked here changes anything.
+//! Version 1: one JSON object a line, `{"v":1,"op":"pods"}`, with `"args":{…}` where an op takes
+//! some, answered by one line, `{"v":1,"ok":{…}}` or `{"v":1,"error":"…"}`. Root only and bounded
+//! like the CNI socket. Only `drain` and `drain.undo` change anything; all else reads.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
@@ -28,8 +29,50 @@ const CONNECTIONS: usize = 32;
 pub struct Request {
     /// `VERSION`.
     pub v: u32,
-    /// `pods` or `check`.
+    /// One of [`op`].
     pub op: String,
+    /// An object as the op has it, or nothing.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub args: Value,
+}
+
+/// What can be asked for.
+pub mod op {
+    /// The pods of this node.
+    pub const PODS: &str = "pods";
+    /// What the doctor finds.
+    pub const CHECK: &str = "check";
+    /// The speaker and its peers, [`Summary`](crate::cli::bgp::Summary).
+    pub const BGP_SUMMARY: &str = "bgp.summary";
+    /// [`PeersArgs`](crate::cli::bgp::PeersArgs), [`PeerList`](crate::cli::bgp::PeerList).
+    pub const BGP_PEERS: &str = "bgp.peers";
+    /// [`RoutesArgs`](crate::cli::bgp::RoutesArgs), [`RouteList`](crate::cli::bgp::RouteList).
+    pub const BGP_ROUTES: &str = "bgp.routes";
+    /// [`DrainArgs`](crate::cli::drain::DrainArgs), answered at once by
+    /// [`DrainStatus`](crate::cli::drain::DrainStatus).
+    pub const DRAIN: &str = "drain";
+    /// Back into service; answered by [`DrainStatus`](crate::cli::drain::DrainStatus).
+    pub const DRAIN_UNDO: &str = "drain.undo";
+    /// How far it is, [`DrainStatus`](crate::cli::drain::DrainStatus).
+    pub const DRAIN_STATUS: &str = "drain.status";
+}
+
+/// The arguments of an op that takes none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoArgs {}
+
+/// Reads the arguments of an op; none are the same as an empty object.
+pub fn args<T: DeserializeOwned>(args: &Value) -> Result<T, String> {
+    let empty = Value::Object(serde_json::Map::new());
+    let given = if args.is_null() { &empty } else { args };
+    if !given.is_object() {
+        return Err(format!("args: expected an object or nothing, not {given}"));
+    }
+    serde_path_to_error::deserialize(given).map_err(|error| match error.path().to_string() {
+        path if path == "." => format!("args: {}", error.inner()),
+        path => format!("args.{path}: {}", error.inner()),
+    })
 }
 
 /// What is answered.
@@ -45,10 +88,10 @@ pub struct Response {
     pub error: Option<String>,
 }
 
-/// What can answer: given the op, an answer in JSON or a reason.
+/// What can answer: given the op and its arguments, an answer in JSON or a reason.
 pub trait Answers: Send + Sync + 'static {
-    /// Answers one request.
-    fn answer(&self, op: &str) -> impl Future<Output = Result<Value, String>> + Send;
+    /// Answers one request. What `args` are is read with [`args`].
+    fn answer(&self, op: &str, args: &Value) -> impl Future<Output = Result<Value, String>> + Send;
 }
 
 /// Serves requests until the task is dropped.
@@ -94,5 +137,5 @@ async fn respond(bytes: &[u8], desk: &impl Answers) -> Result<Value, String> {
             request.v
         ));
     }
-    desk.answer(&request.op).await
+    desk.answer(&request.op, &request.args).await
 }

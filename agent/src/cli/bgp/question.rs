@@ -1,0 +1,164 @@
+//! What can be asked about BGP, in types that both ends of the admin socket share. A value is
+//! checked where it is read: by clap before the agent is asked, and by serde in the agent.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+/// Longer than any name that a person writes.
+const LONGEST_NAME: usize = 255;
+
+/// The arguments of `bgp.peers`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PeersArgs {
+    /// Only this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<PeerName>,
+}
+
+/// The arguments of `bgp.routes`. What is given narrows the answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RoutesArgs {
+    /// Only routes that this admits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<Destination>,
+    /// Which table.
+    #[serde(default)]
+    pub which: Which,
+    /// Only what this peer told; of those advertised, what it was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<PeerName>,
+}
+
+/// Which routes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Which {
+    /// Originated and received ones.
+    #[default]
+    All,
+    /// What peers told, refused ones included.
+    Received,
+    /// What peers were told: a row per prefix and peer.
+    Advertised,
+    /// What this node originates.
+    Originated,
+}
+
+/// The name of a peer, as configured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PeerName(String);
+
+impl PeerName {
+    /// As it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for PeerName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // As the configuration reads it.
+        let name = text.trim();
+        if name.is_empty() || name.len() > LONGEST_NAME {
+            return Err(format!(
+                "the name of a peer has 1 to {LONGEST_NAME} bytes; write for example tor-a"
+            ));
+        }
+        Ok(Self(name.to_owned()))
+    }
+}
+
+impl TryFrom<String> for PeerName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<PeerName> for String {
+    fn from(name: PeerName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for PeerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// A prefix, or an address within prefixes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Destination {
+    /// The route of this very prefix, as routers mean it.
+    Prefix(IpNet),
+    /// The routes that hold this address.
+    Address(IpAddr),
+}
+
+impl Destination {
+    /// Whether a route of this prefix was asked for.
+    pub fn admits(&self, prefix: &IpNet) -> bool {
+        match self {
+            Self::Prefix(wanted) => wanted == prefix,
+            Self::Address(address) => prefix.contains(address),
+        }
+    }
+}
+
+impl FromStr for Destination {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Address(address));
+        }
+        let net: IpNet = text.parse().map_err(|_| {
+            "neither a prefix nor an address; write for example 2001:db8::/64, 10.0.0.0/8 or \
+             2001:db8::1"
+        })?;
+        if net != net.trunc() {
+            return Err(format!(
+                "bits are set beyond the prefix length; write the network {}, or the address {}",
+                net.trunc(),
+                net.addr()
+            ));
+        }
+        Ok(Self::Prefix(net))
+    }
+}
+
+impl TryFrom<String> for Destination {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse().map_err(|why| format!("{text:?}: {why}"))
+    }
+}
+
+impl From<Destination> for String {
+    fn from(destination: Destination) -> Self {
+        destination.to_string()
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Prefix(net) => write!(f, "{net}"),
+            Self::Address(address) => write!(f, "{address}"),
+        }
+    }
+}
