@@ -22,6 +22,7 @@ fn main() -> ExitCode {
                 return ExitCode::from(CANNOT_ASK);
             }
         },
+        Command::Bgp(args) => cli::bgp::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Install(args) => install_once(&args),
         Command::Completions { shell } => {
             clap_complete::generate(
