@@ -51,6 +51,9 @@ pub enum Command {
     Check(Show),
     /// Show what this node's BGP speaker does
     Bgp(bgp::Bgp),
+    /// Take this node out of service: traffic moves away first, then every BGP session ends
+    #[command(after_help = drain::HELP)]
+    Drain(drain::Drain),
     /// Install the plugin and its configuration, once, without running the agent
     Install(Install),
     /// Print a completion script for a shell
