@@ -4,11 +4,14 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use flock_agent::cli::drain::Ended;
 use flock_agent::cli::{self, Cli, Command};
 use flock_agent::{install, run};
 
 /// The agent cannot be asked, as opposed to: it was asked and found something wrong.
 const CANNOT_ASK: u8 = 2;
+/// As shells have it for a command that SIGINT ended.
+const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
@@ -22,6 +25,11 @@ fn main() -> ExitCode {
                 return ExitCode::from(CANNOT_ASK);
             }
         },
+        Command::Bgp(args) => cli::bgp::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Drain(args) => cli::drain::run(&args).map(|ended| match ended {
+            Ended::Done => ExitCode::SUCCESS,
+            Ended::Interrupted => ExitCode::from(INTERRUPTED),
+        }),
         Command::Install(args) => install_once(&args),
         Command::Completions { shell } => {
             clap_complete::generate(

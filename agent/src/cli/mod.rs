@@ -4,7 +4,10 @@
 mod ask;
 pub mod bgp;
 pub mod check;
+#[cfg(test)]
+mod desk;
 pub mod drain;
+mod elapsed;
 pub mod output;
 pub mod pods;
 
@@ -46,6 +49,11 @@ pub enum Command {
         after_help = "Exit status: 0 all well, 1 something failed, 2 the agent cannot be asked"
     )]
     Check(Show),
+    /// Show what this node's BGP speaker does
+    Bgp(bgp::Bgp),
+    /// Take this node out of service: traffic moves away first, then every BGP session ends
+    #[command(after_help = drain::HELP)]
+    Drain(drain::Drain),
     /// Install the plugin and its configuration, once, without running the agent
     Install(Install),
     /// Print a completion script for a shell
@@ -125,15 +133,33 @@ pub enum LogFormat {
     Json,
 }
 
-/// How a command that shows something is asked.
+/// In `--help`, flags of every view stand behind a view's own.
+const BEHIND: usize = 100;
+
+/// How a command that shows something is asked. Both flags may stand before or behind what is
+/// to be shown.
 #[derive(Debug, Clone, Args)]
 pub struct Show {
     /// The running agent's socket
-    #[arg(long, env = "FLOCK_ADMIN_SOCKET", value_name = "PATH", default_value = ADMIN_SOCKET)]
+    #[arg(
+        long,
+        env = "FLOCK_ADMIN_SOCKET",
+        value_name = "PATH",
+        default_value = ADMIN_SOCKET,
+        global = true,
+        display_order = BEHIND
+    )]
     pub admin_socket: PathBuf,
 
     /// The form of the answer
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
+    #[arg(
+        short,
+        long,
+        value_name = "FORM",
+        default_value = "table",
+        global = true,
+        display_order = BEHIND
+    )]
     pub output: output::Form,
 }
 

@@ -139,3 +139,48 @@ async fn respond(bytes: &[u8], desk: &impl Answers) -> Result<Value, String> {
     }
     desk.answer(&request.op, &request.args).await
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    struct Echo;
+
+    impl Answers for Echo {
+        async fn answer(&self, op: &str, given: &Value) -> Result<Value, String> {
+            if op == op::CHECK {
+                args::<NoArgs>(given)?;
+            }
+            Ok(json!([op, given]))
+        }
+    }
+
+    #[tokio::test]
+    async fn arguments_reach_the_desk_and_may_be_missing() {
+        let table = [
+            (r#"{"v":1,"op":"pods"}"#, Ok(json!(["pods", null]))),
+            (r#"{"v":1,"op":"x","args":{"a":1}}"#, Ok(json!(["x", { "a": 1 }]))),
+            (r#"{"v":1,"op":"check","args":{}}"#, Ok(json!(["check", {}]))),
+            (r#"{"v":1,"op":"check","args":{"a":1}}"#, Err("args.a: unknown field `a`")),
+            (r#"{"v":1,"op":"check","args":7}"#, Err("args: expected an object or nothing, not 7")),
+            (r#"{"v":1}"#, Err("decode: missing field `op`")),
+            (r#"{"v":2,"op":"pods"}"#, Err("the agent speaks version 1")),
+        ];
+        for (line, wanted) in table {
+            let answer = respond(line.as_bytes(), &Echo).await;
+            match (&answer, wanted) {
+                (Ok(value), Ok(wanted)) => assert_eq!(*value, wanted, "{line}"),
+                (Err(why), Err(words)) => assert!(why.starts_with(words), "{line}: {why}"),
+                (_, wanted) => panic!("{line}: {answer:?}, not {wanted:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_not_written() {
+        let request = Request { v: VERSION, op: op::PODS.into(), args: Value::Null };
+        assert_eq!(serde_json::to_string(&request).unwrap(), r#"{"v":1,"op":"pods"}"#);
+    }
+}

@@ -99,6 +99,16 @@ pub enum DrainState {
     Drained,
 }
 
+impl fmt::Display for DrainState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::None => "in service",
+            Self::Draining => "draining",
+            Self::Drained => "drained",
+        })
+    }
+}
+
 /// A peer's session meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
