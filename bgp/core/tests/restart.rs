@@ -15,7 +15,7 @@ use flock_bgp::{
     Capability, Event, Family, Farewell, GracefulRestart, Notice, PeerConfig, SpeakerConfig,
 };
 use world::script::{Said, Script, keepalive, modern, open};
-use world::wishes::{originate, withdraw};
+use world::wishes::{networks, originate, withdraw};
 use world::{Faults, World, peer, speaker};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -233,10 +233,7 @@ fn stale_routes_are_judged_too() {
     let mut world = told(to_b(), to_a());
     world.kill(1);
     world.run(SECOND);
-    world.tell(
-        0,
-        Event::Connected(vec!["10.1.0.0/16".parse().unwrap(), "192.0.2.0/24".parse().unwrap()]),
-    );
+    world.tell(0, networks(&["10.1.0.0/16", "192.0.2.0/24"], &[]));
     assert!(!world.has(0, "10.1.0.0/24") && world.has(0, "10.2.0.0/24"));
 }
 

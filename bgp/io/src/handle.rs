@@ -119,9 +119,10 @@ impl Handle {
         self.tell(Event::Drain(on)).await
     }
 
-    /// The networks that this node is connected to.
-    pub async fn connected(&self, networks: Vec<IpNet>) -> Result<(), Gone> {
-        self.tell(Event::Connected(networks)).await
+    /// The networks that this node is connected to, where next hops can be, and those of its own
+    /// pods. No peer may tell a part of either.
+    pub async fn networks(&self, connected: Vec<IpNet>, own: Vec<IpNet>) -> Result<(), Gone> {
+        self.tell(Event::Networks { connected, own }).await
     }
 
     /// Asks a peer for everything again (RFC 2918).

@@ -81,6 +81,10 @@ pub struct PeerStatus {
     pub pending: Option<String>,
     /// What was wrong with UPDATEs and survived (RFC 7606).
     pub faults: u64,
+    /// Prefixes refused of which [`crate::Notice::Refused`] tells, each time.
+    pub refused: u64,
+    /// Prefixes told that we originate ([`crate::Notice::Contested`]), each time.
+    pub contested: u64,
     /// Sessions that ended.
     pub flaps: u64,
     /// Since it is known.
@@ -226,6 +230,8 @@ impl Speaker {
             last_refusal: error(peer.last_refusal.as_ref()),
             pending: (!peer.pending.is_empty()).then(|| peer.pending.to_string()),
             faults: peer.faults,
+            refused: peer.refused.count,
+            contested: peer.contested.count,
             flaps: peer.flaps,
             messages: peer.messages,
         }
