@@ -85,7 +85,7 @@ pub enum Wishes {
 pub enum Farewell {
     /// Connections close without a word: we come back (RFC 4724).
     Silent,
-    /// Withdraw nothing, Cease with words (RFC 9003).
+    /// Withdraw nothing, Cease with words (RFC 9003): it takes everything back.
     Shutdown(Arc<str>),
 }
 

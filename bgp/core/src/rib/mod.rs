@@ -297,6 +297,11 @@ impl Rib {
         self.shared.take_contested()
     }
 
+    /// Whether nobody who listens is still to be told anything.
+    pub(crate) fn settled(&self) -> bool {
+        self.ipv4.settled() && self.ipv6.settled()
+    }
+
     /// Appends UPDATEs, withdrawals first, while `out` is shorter than `room`. Returns whether
     /// nothing of this family is pending any more.
     pub(crate) fn transmit(

@@ -358,6 +358,10 @@ impl<N: Net> Table<N> {
         }
     }
 
+    pub(super) fn settled(&self) -> bool {
+        self.outlets.iter().all(Outlet::settled)
+    }
+
     pub(super) fn transmit(
         &mut self,
         shared: &mut Shared,

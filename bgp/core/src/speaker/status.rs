@@ -11,8 +11,9 @@ use super::Speaker;
 use crate::config::PeerAsn;
 use crate::event::{DownReason, Now, PeerKey};
 use crate::fsm;
-use crate::peer::{Messages, Peer, Session};
+use crate::peer::{Messages, Peer, Session, Stage, Telling};
 use crate::policy::Withheld;
+use crate::restart;
 use crate::rib::{RouteView, ToldView};
 use crate::timer::Clock;
 
@@ -191,6 +192,21 @@ impl Speaker {
     /// session.
     pub fn explain(&self, peer: PeerKey, net: IpNet) -> Option<Result<Attributes, Withheld>> {
         self.rib.export(peer, net)
+    }
+
+    /// Whether no session is still to tell its peer anything: all that was pending has been pulled
+    /// by [`Speaker::transmit`]. A peer without a session is not waited for, nor an End-of-RIB that
+    /// waits for [`crate::Event::OriginationsComplete`]. Costs a look at each peer.
+    pub fn settled(&self) -> bool {
+        let (held, complete) = (self.config.hold_end_of_rib, self.originations_complete);
+        let may_end = restart::end_of_rib_may_go(held, complete, true);
+        let done = |telling: &Telling| match telling.stage {
+            Stage::Steady => true,
+            Stage::Initial => !may_end,
+            Stage::Asked | Stage::Refreshing => false,
+        };
+        let mut sessions = self.peers.iter().filter_map(|(_, peer)| peer.session.as_ref());
+        self.rib.settled() && sessions.all(|session| session.tellings.iter().flatten().all(done))
     }
 
     fn status(&self, key: PeerKey, peer: &Peer) -> PeerStatus {
