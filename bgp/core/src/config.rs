@@ -68,7 +68,8 @@ pub struct PeerConfig {
     pub transport: Transport,
     /// Never dial.
     pub passive: bool,
-    /// Administratively down, with words for the peer (RFC 9003); `None` is up.
+    /// Administratively down, with words for the peer (RFC 9003); `None` is up. What is still to be
+    /// told when it goes down is not ([`crate::Speaker::settled`]).
     pub shutdown: Option<Arc<str>>,
     /// Why it must not be dialled (a password that is not there): shown as its last error.
     pub withheld: Option<Arc<str>>,

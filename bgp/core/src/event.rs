@@ -10,6 +10,7 @@ use flock_bgp_wire::{Family, NextHop, Notification};
 use ipnet::IpNet;
 
 use crate::config::{Origination, PeerConfig, Transport};
+use crate::policy::Withheld;
 
 /// Time since the driver's own beginning. Never goes back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,9 +41,14 @@ pub enum Event<'a> {
     OriginationsComplete,
     /// GRACEFUL_SHUTDOWN on everything (RFC 8326), or no longer.
     Drain(bool),
-    /// The networks that this node is connected to, next hops and refused prefixes both. Never
-    /// said: every next hop counts as reachable.
-    Connected(Vec<IpNet>),
+    /// The networks of this node. A prefix that is one of them or part of one is refused. Never
+    /// said: every next hop counts as reachable, and none is refused for that.
+    Networks {
+        /// Those that it is connected to: next hops can be there.
+        connected: Vec<IpNet>,
+        /// Those of its own pods: no next hop is there.
+        own: Vec<IpNet>,
+    },
     /// Ask a peer for everything again (RFC 2918).
     Refresh(PeerKey),
     /// End a peer's session and begin anew, with words (RFC 9003).
@@ -79,7 +85,7 @@ pub enum Wishes {
 pub enum Farewell {
     /// Connections close without a word: we come back (RFC 4724).
     Silent,
-    /// Withdraw nothing, Cease with words (RFC 9003).
+    /// Withdraw nothing, Cease with words (RFC 9003): it takes everything back.
     Shutdown(Arc<str>),
 }
 
@@ -145,6 +151,33 @@ pub enum Notice {
         attribute: u8,
         /// In words, with what followed from it.
         what: Arc<str>,
+    },
+    /// Prefixes were refused that overlap the node's networks, or that a rule would have let in. Not
+    /// for what is everyday: that no rule wants them, or that our AS number is in their path. Told at
+    /// most once a second.
+    Refused {
+        /// Who told them.
+        peer: PeerKey,
+        /// Its name.
+        name: Arc<str>,
+        /// One of them, of those with the reason that says most.
+        net: IpNet,
+        /// Why.
+        why: Withheld,
+        /// How many others were refused since the last notice.
+        more: u64,
+    },
+    /// A peer tells of prefixes that we originate ourselves; used or refused. Told at most once a
+    /// second.
+    Contested {
+        /// Who tells of them.
+        peer: PeerKey,
+        /// Its name.
+        name: Arc<str>,
+        /// One of them.
+        net: IpNet,
+        /// How many times more it happened since the last notice.
+        more: u64,
     },
     /// The peer has sent all that it had (RFC 4724 §2).
     EndOfRib(PeerKey, Arc<str>, Family),

@@ -5,10 +5,13 @@
 //! many, and what to say about faults, is the session's to decide from what is returned.
 
 use flock_bgp_wire::{Attributes, Family, Fault, MpReach, MpUnreach, Net, Nlri, Received, Update};
+use ipnet::IpNet;
 
 use crate::event::PeerKey;
+use crate::policy::Withheld;
 use crate::policy::import::Judge;
 use crate::rib::Rib;
+use crate::tally::Tally;
 
 /// Whose UPDATEs, and how they are taken.
 #[derive(Debug)]
@@ -30,6 +33,8 @@ pub(crate) struct Taken {
     pub(crate) withdrawn: [u32; 2],
     /// Prefixes of a family that was not negotiated: ignored (RFC 4760 §8).
     pub(crate) ignored: u32,
+    /// Prefixes refused of which people should hear.
+    pub(crate) refused: Tally<(Withheld, IpNet)>,
     /// What was wrong with it and survived.
     pub(crate) faults: Vec<Fault>,
     /// The peer has told all of this family.
@@ -102,20 +107,37 @@ impl Inbound<'_> {
             Ok(()) => {
                 let id = rib.intern(attributes);
                 in_lots(rib, nets, |rib, Received { path_id, net }| {
-                    let route = self.judge.net(net).map(|()| id);
-                    rib.learn(self.peer, net, path_id, route, self.keep_refused);
+                    match self.judge.net(net) {
+                        Ok(()) => rib.learn(self.peer, net, path_id, id),
+                        Err(why) => self.refuse(rib, net, path_id, why, taken),
+                    }
                     announced += 1;
                 });
                 rib.release(id);
             }
-            Err(reason) => {
+            Err(whole) => {
                 for Received { path_id, net } in nets {
-                    rib.learn(self.peer, net, path_id, Err(reason), self.keep_refused);
+                    let why = self.judge.refused(net, whole);
+                    self.refuse(rib, net, path_id, why, taken);
                     announced += 1;
                 }
             }
         }
         *of(&mut taken.announced, N::FAMILY) += announced;
+    }
+
+    fn refuse<N: Net>(
+        &self,
+        rib: &mut Rib,
+        net: N,
+        path_id: u32,
+        why: Withheld,
+        taken: &mut Taken,
+    ) {
+        if self.judge.is_news(net.into(), why) {
+            taken.refused.add((why, net.into()));
+        }
+        rib.refuse(self.peer, net, path_id, why, self.keep_refused);
     }
 
     fn withdraw<N: Net>(&self, rib: &mut Rib, nets: Nlri<'_, N>, taken: &mut Taken) {

@@ -57,6 +57,7 @@ mod policy;
 mod restart;
 mod rib;
 mod speaker;
+mod tally;
 mod timer;
 
 pub use config::{

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flock_bgp_wire::Family;
+use ipnet::IpNet;
 
 use crate::config::PeerConfig;
 use crate::connection::Connection;
@@ -15,9 +16,11 @@ use crate::difference::Fields;
 use crate::event::{ConnId, DownReason, Now, PeerKey};
 use crate::fsm::{Cause, Idle, State};
 use crate::negotiate::Negotiated;
+use crate::policy::Withheld;
 use crate::policy::export::{Exporter, Missing};
 use crate::policy::import::Judge;
 use crate::restart::Stale;
+use crate::tally::Paced;
 
 use backoff::Backoff;
 
@@ -45,6 +48,10 @@ pub(crate) struct Peer {
     /// What was wrong with its UPDATEs and survived, and when people last heard of it.
     pub(crate) faults: u64,
     pub(crate) fault_told: Option<Now>,
+    /// Prefixes of it that were refused and are worth a word.
+    pub(crate) refused: Paced<(Withheld, IpNet)>,
+    /// Prefixes that both it and we tell.
+    pub(crate) contested: Paced<IpNet>,
     /// This process was Established with it before.
     pub(crate) met: bool,
     /// Sessions that ended.
@@ -207,6 +214,8 @@ impl Peer {
             pending: Fields::default(),
             faults: 0,
             fault_told: None,
+            refused: Paced::default(),
+            contested: Paced::default(),
             met: false,
             flaps: 0,
             messages: Messages::default(),

@@ -1,16 +1,20 @@
 //! The speaker: the core's face. Takes events apart and gives each to the room that knows about it;
 //! decides nothing itself.
 //!
-//! - `wishes`: peers, originations, networks, farewell;
+//! - `wishes`: peers, originations, farewell;
+//! - `networks`: what the node's own networks mean for what peers told;
 //! - `links`: connections come and go;
 //! - `drive`: machines are stepped and their acts carried out;
 //! - `receive`: bytes become messages become inputs; collisions;
 //! - `session`: what a session's beginning and end mean for routes;
 //! - `transmit`: what goes out, in which order;
+//! - `notices`: what people hear of a peer's routes, and how often;
 //! - `status`: what people see.
 
 mod drive;
 mod links;
+mod networks;
+mod notices;
 mod receive;
 mod session;
 mod status;
@@ -24,12 +28,12 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use ipnet::IpNet;
 
 use crate::config::{SpeakerConfig, Transport};
 use crate::event::{Action, ConnId, Event, Notice, Now, PeerKey, RouteChange};
 use crate::fsm::Act;
 use crate::peer::Peers;
+use crate::policy::networks::Networks;
 use crate::rib::Rib;
 use crate::timer::{Dice, Timers};
 
@@ -61,7 +65,8 @@ pub struct Speaker {
     actions: VecDeque<Action>,
     /// Kept for its memory.
     acts: Vec<Act>,
-    connected: Option<Arc<[IpNet]>>,
+    /// `None`: never said.
+    networks: Option<Arc<Networks>>,
     drain: bool,
     originations_complete: bool,
     farewell: bool,
@@ -84,7 +89,7 @@ impl Speaker {
             next_dial: ConnId(0),
             actions: VecDeque::new(),
             acts: Vec::new(),
-            connected: None,
+            networks: None,
             drain: false,
             originations_complete: false,
             farewell: false,
@@ -107,13 +112,16 @@ impl Speaker {
             Event::Originate(wishes) => self.originate(wishes),
             Event::OriginationsComplete => self.originations_complete(),
             Event::Drain(on) => self.drain(on),
-            Event::Connected(networks) => self.connected(networks),
+            Event::Networks { connected, own } => self.networks(connected, own),
             Event::Refresh(key) => self.ask_refresh(key),
             Event::Reset(key, words) => self.reset(key, &words),
             Event::Farewell(farewell) => self.farewell(&farewell),
         }
         while let Some(key) = self.rib.take_woken() {
             self.wake(key);
+        }
+        while let Some((key, tally)) = self.rib.take_contested() {
+            self.contested_nets(key, tally);
         }
     }
 

@@ -26,9 +26,11 @@ pub(crate) enum Clock {
     RivalKeepalive,
     /// Stale routes go by then, or the peer is back (RFC 4724 §4.2).
     Stale,
+    /// What people have not heard of yet is told.
+    Notices,
 }
 
-const ALL: [Clock; 8] = [
+const ALL: [Clock; 9] = [
     Clock::IdleHold,
     Clock::ConnectRetry,
     Clock::Hold,
@@ -37,6 +39,7 @@ const ALL: [Clock; 8] = [
     Clock::RivalHold,
     Clock::RivalKeepalive,
     Clock::Stale,
+    Clock::Notices,
 ];
 
 #[derive(Debug, Clone, Copy, Default)]

@@ -19,7 +19,7 @@ use flock_bgp::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 use world::script::{keepalive, modern, open};
-use world::wishes::{everything, number, originate, withdraw};
+use world::wishes::{everything, networks, number, originate, withdraw};
 use world::{peer, speaker};
 
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ enum Move {
     Peers(u8),
     Originate(u32, bool),
     Drain(bool),
-    Connected(bool),
+    Networks(bool, bool),
     Refresh(u16),
     Reset(u16),
     Complete,
@@ -67,7 +67,7 @@ fn moves() -> impl Strategy<Value = Move> {
         1 => any::<u8>().prop_map(Move::Peers),
         2 => (0..50_u32, any::<bool>()).prop_map(|(n, on)| Move::Originate(n, on)),
         1 => any::<bool>().prop_map(Move::Drain),
-        1 => any::<bool>().prop_map(Move::Connected),
+        1 => (any::<bool>(), any::<bool>()).prop_map(|(a, b)| Move::Networks(a, b)),
         1 => (0..4_u16).prop_map(Move::Refresh),
         1 => (0..4_u16).prop_map(Move::Reset),
         1 => Just(Move::Complete),
@@ -163,9 +163,10 @@ impl Driver {
             Move::Originate(n, true) => self.tell(originate(&[&number(n)])),
             Move::Originate(n, false) => self.tell(withdraw(&[&number(n)])),
             Move::Drain(on) => self.tell(Event::Drain(on)),
-            Move::Connected(some) => {
-                let nets = if some { vec!["10.0.0.0/24".parse().unwrap()] } else { vec![] };
-                self.tell(Event::Connected(nets));
+            Move::Networks(connected, own) => {
+                let some = |net: &'static str, on: bool| if on { vec![net] } else { vec![] };
+                let own = some("100.64.0.0/18", own);
+                self.tell(networks(&some("10.0.0.0/24", connected), &own));
             }
             Move::Refresh(key) => self.tell(Event::Refresh(PeerKey(key))),
             Move::Reset(key) => self.tell(Event::Reset(PeerKey(key), "so".into())),

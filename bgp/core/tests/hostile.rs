@@ -21,7 +21,7 @@ use flock_bgp_wire::{
 };
 use ipnet::Ipv4Net;
 use world::script::{Script, modern, open, written};
-use world::wishes::everything;
+use world::wishes::{everything, networks};
 use world::{peer, speaker};
 
 fn attributes(next_hop: [u8; 4]) -> Attributes {
@@ -208,15 +208,14 @@ fn refreshes_count_once_a_second() {
 #[test]
 fn a_network_that_comes_up_brings_its_routes_also_without_route_refresh() {
     let mut script = Script::new(speaker(1), passive());
-    script.tell(Event::Connected(vec!["10.0.0.0/24".parse().unwrap()]));
+    script.tell(networks(&["10.0.0.0/24"], &[]));
     let refreshes =
         |c: &Capability| matches!(c, Capability::RouteRefresh | Capability::EnhancedRouteRefresh);
     script.establish(modern().into_iter().filter(|c| !refreshes(c)).collect());
     let far = attributes([10, 9, 0, 2]);
     script.say(&announce_with(&far, &["172.16.0.0/24"], frame::MAX));
     assert!(!has(&script, "172.16.0.0/24"));
-    let networks = ["10.0.0.0/24", "10.9.0.0/24"].map(|net| net.parse().unwrap());
-    script.tell(Event::Connected(networks.to_vec()));
+    script.tell(networks(&["10.0.0.0/24", "10.9.0.0/24"], &[]));
     assert_ne!(status(&script).state, State::Established, "a new session brings it");
 }
 

@@ -14,7 +14,7 @@ use flock_bgp::{
     Community, DownReason, Event, Family, Farewell, Import, Notice, Origination, PeerConfig, State,
     Wishes,
 };
-use world::wishes::{everything, number, originate, withdraw};
+use world::wishes::{everything, networks, number, originate, withdraw};
 use world::{Faults, World, peer, speaker};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -210,7 +210,7 @@ fn import_changes_judge_again_and_ask_again() {
     assert!(!world.has(0, "10.1.0.0/24"), "at once");
     world.run(SECOND);
     assert!(world.has(0, "10.2.0.0/24"), "the peer was asked for it");
-    world.tell(0, Event::Connected(vec!["10.2.0.0/16".parse().unwrap()]));
+    world.tell(0, networks(&["10.2.0.0/16"], &[]));
     assert!(!world.has(0, "10.2.0.0/24"), "a connected network is refused");
     assert_eq!(world.flaps(0) + world.flaps(1), 0);
 }

@@ -151,6 +151,7 @@ fn settles(seed: u64) {
 
 fn check(world: &World, node: usize, wanted: &[BTreeSet<u32>; 3], seed: u64) {
     let speaker = &world.nodes[node].speaker;
+    assert!(speaker.settled(), "seed {seed}");
     for peer in speaker.peers() {
         assert_eq!(peer.state, State::Established, "seed {seed}: {:?}", peer.last_error);
         for family in peer.families.iter().filter(|family| family.negotiated) {

@@ -15,7 +15,7 @@ use flock_bgp::{
     Capability, Event, Family, Farewell, GracefulRestart, Notice, PeerConfig, SpeakerConfig,
 };
 use world::script::{Said, Script, keepalive, modern, open};
-use world::wishes::{originate, withdraw};
+use world::wishes::{networks, originate, withdraw};
 use world::{Faults, World, peer, speaker};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -100,6 +100,40 @@ fn a_restart_loses_nothing_and_sweeps_what_is_gone() {
     let both: Vec<_> = Family::ALL.iter().map(|family| (*family, true)).collect();
     let last = offered(&world).pop().unwrap();
     assert_eq!((last.restarted, last.families), (true, both));
+}
+
+/// Whoever originates everything before it has peers needs no word that all is there.
+#[test]
+fn a_restart_that_originates_first_ends_its_rib_at_once() {
+    let mut world = told(to_b(), to_a());
+    world.kill(1);
+    world.run(SECOND);
+    world.revive(1, SpeakerConfig { hold_end_of_rib: false, ..restarted() });
+    world.tell(1, originate(&["10.1.0.0/24"]));
+    world.tell(1, Event::Peers(vec![to_a()]));
+    world.until("back", 10 * SECOND, |w| w.established(0, "b") && w.established(1, "a"));
+    assert!(world.has(0, "10.1.0.0/24") && world.has(0, "10.2.0.0/24"), "kept meanwhile");
+    world.run(SECOND);
+    assert!(world.has(0, "10.1.0.0/24") && !world.has(0, "10.2.0.0/24"), "and swept at its end");
+    assert!(!is_stale(&world, "10.1.0.0/24"));
+    let both: Vec<_> = Family::ALL.iter().map(|family| (*family, true)).collect();
+    let last = offered(&world).pop().unwrap();
+    assert_eq!((last.restarted, last.families), (true, both));
+
+    let pipe = world.pipes.last().unwrap();
+    let lane = if pipe.ends[0].0 == 1 { 0 } else { 1 };
+    let mut rest = &pipe.lanes[lane].log[..];
+    let mut said = Vec::new();
+    let context = flock_bgp_wire::Context { four_octet_as: true, ..Default::default() };
+    while let Some(length) = flock_bgp_wire::frame::length(rest, false).unwrap() {
+        let (message, behind) = rest.split_at(length);
+        rest = behind;
+        match flock_bgp_wire::decode(message, &context).unwrap() {
+            flock_bgp_wire::Message::Update(update) => said.push(update.end_of_rib),
+            _ => assert!(said.is_empty() || said.len() == 3, "nothing in between"),
+        }
+    }
+    assert_eq!(said, [None, Some(Family::Ipv4), Some(Family::Ipv6)]);
 }
 
 #[test]
@@ -233,10 +267,7 @@ fn stale_routes_are_judged_too() {
     let mut world = told(to_b(), to_a());
     world.kill(1);
     world.run(SECOND);
-    world.tell(
-        0,
-        Event::Connected(vec!["10.1.0.0/16".parse().unwrap(), "192.0.2.0/24".parse().unwrap()]),
-    );
+    world.tell(0, networks(&["10.1.0.0/16", "192.0.2.0/24"], &[]));
     assert!(!world.has(0, "10.1.0.0/24") && world.has(0, "10.2.0.0/24"));
 }
 

@@ -51,6 +51,8 @@ pub(crate) struct Driver {
     pub(crate) output: BytesMut,
     pub(crate) received: u64,
     pub(crate) sent: u64,
+    /// Who waits until everything is told.
+    waiting: Vec<oneshot::Sender<()>>,
     notices: broadcast::Sender<Notice>,
     routes: mpsc::Sender<RouteChange>,
 }
@@ -86,6 +88,7 @@ pub(crate) fn start(config: SpeakerConfig, listen: &Listen) -> Result<Running, S
         output: BytesMut::new(),
         received: 0,
         sent: 0,
+        waiting: Vec::new(),
         notices,
         routes,
     };
@@ -125,6 +128,7 @@ impl Driver {
                 }
             }
             self.flush();
+            self.answer_waiting();
             // The runtime looks at sockets and the clock only when we let it, and a peer that sends
             // without end keeps us ready.
             yield_now().await;
@@ -141,6 +145,7 @@ impl Driver {
                 Command::Status(answer) => {
                     let _ = answer.send(self.status());
                 }
+                Command::Settled(answer) => self.waiting.push(answer),
                 Command::Farewell(farewell, answer) => {
                     self.tell(Event::Farewell(farewell));
                     return Some(answer);
@@ -148,6 +153,21 @@ impl Driver {
             }
         }
         None
+    }
+
+    /// Those who wait until everything is told, once it is.
+    fn answer_waiting(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        // Whoever gave up is not waited with.
+        self.waiting.retain(|answer| !answer.is_closed());
+        let taken = self.connections.values().all(|connection| connection.unsent() == 0);
+        if taken && self.speaker.settled() {
+            for answer in self.waiting.drain(..) {
+                let _ = answer.send(());
+            }
+        }
     }
 
     /// Everything has been said: closes what is open and waits until it is.

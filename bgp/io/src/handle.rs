@@ -36,6 +36,7 @@ pub(crate) enum Command {
     Tell(Event<'static>),
     Query(Box<dyn FnOnce(&Speaker) + Send>),
     Status(oneshot::Sender<Status>),
+    Settled(oneshot::Sender<()>),
     Farewell(Farewell, oneshot::Sender<()>),
 }
 
@@ -45,6 +46,7 @@ impl fmt::Debug for Command {
             Self::Tell(_) => "Tell",
             Self::Query(_) => "Query",
             Self::Status(_) => "Status",
+            Self::Settled(_) => "Settled",
             Self::Farewell(..) => "Farewell",
         })
     }
@@ -119,9 +121,10 @@ impl Handle {
         self.tell(Event::Drain(on)).await
     }
 
-    /// The networks that this node is connected to.
-    pub async fn connected(&self, networks: Vec<IpNet>) -> Result<(), Gone> {
-        self.tell(Event::Connected(networks)).await
+    /// The networks that this node is connected to, where next hops can be, and those of its own
+    /// pods. No peer may tell a part of either.
+    pub async fn networks(&self, connected: Vec<IpNet>, own: Vec<IpNet>) -> Result<(), Gone> {
+        self.tell(Event::Networks { connected, own }).await
     }
 
     /// Asks a peer for everything again (RFC 2918).
@@ -132,6 +135,18 @@ impl Handle {
     /// Ends a peer's session and begins anew, with words for it (RFC 9003).
     pub async fn reset(&self, peer: PeerKey, words: Arc<str>) -> Result<(), Gone> {
         self.tell(Event::Reset(peer, words)).await
+    }
+
+    /// Returns when every session has told its peer all that was wished for before, and the kernel
+    /// has taken it. A peer that does not read is waited for as long as its session lasts, so give
+    /// this a time of your own; whether it is so now is [`Speaker::settled`], by [`Handle::query`].
+    ///
+    /// A session's end drops what is still pending: whoever wants withdrawals to be heard before a
+    /// shutdown waits for this in between.
+    pub async fn settled(&self) -> Result<(), Gone> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Command::Settled(answer)).await?;
+        answered.await.map_err(|_| Gone)
     }
 
     /// Ends everything. Returns when the last words are out and all connections are closed, which

@@ -35,7 +35,7 @@ fn judge() -> Judge {
         local_address: "192.0.2.2".parse().unwrap(),
         role: None,
         multihop: false,
-        connected: None,
+        networks: None,
     }
 }
 

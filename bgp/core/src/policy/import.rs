@@ -1,16 +1,22 @@
 //! Whether a received route is used. [`Judge::attributes`] looks once at what all routes of an
 //! UPDATE share, [`Judge::net`] at each prefix, so it allocates nothing.
 //!
+//! Of several reasons against a route, the one that people look for is kept: where the prefix is
+//! (`networks`), then what is wrong with the route, and last that no rule wants it. So a network that
+//! two nodes have shows also where the route would be refused anyway.
+//!
 //! RFC 8212 (nothing without a rule), RFC 4271 §6.3 (first AS, next hop), §9.1.2 (AS loop),
 //! RFC 4456 §8 (reflection loops), RFC 9234 §5 (leaks), RFC 8326 §4.1 (a peer about to go).
 //! Malformed attributes are the codec's business, how many prefixes are too many the session's.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
-use flock_bgp_wire::{Attributes, Community, Family, Net, NextHop, Role};
+use flock_bgp_wire::{Attributes, Community, Net, NextHop, Role};
 use ipnet::{IpNet, Ipv6Net};
 
 use super::Withheld;
+use super::networks::{Networks, is_martian};
 use crate::config::{AddressRule, Import};
 
 /// What a judgement needs to know of the session and the node.
@@ -28,8 +34,11 @@ pub(crate) struct Judge {
     /// A peer that is not on a network of ours.
     pub(crate) multihop: bool,
     /// `None`: never said, every next hop is reachable and nothing is connected.
-    pub(crate) connected: Option<std::sync::Arc<[IpNet]>>,
+    pub(crate) networks: Option<Arc<Networks>>,
 }
+
+/// A route as it is kept: what it says where it is used, or why it is not.
+pub(crate) type Kept<'a> = Result<&'a Attributes, Withheld>;
 
 /// About what a set of attributes may take of our memory: a little more than the longest message
 /// (RFC 8654) takes on the wire. Each prefix can have a set of its own, and a path of ten thousand segments takes ten
@@ -60,34 +69,67 @@ impl Judge {
         Ok(())
     }
 
-    /// What is particular to a prefix: rules, martians, connected networks. The reason that no
-    /// rule can change comes first.
+    /// What is particular to a prefix: where it is, and the rules.
     #[inline]
     pub(crate) fn net<N: Net>(&self, net: N) -> Result<(), Withheld> {
-        if is_martian(net) {
-            return Err(Withheld::Martian);
-        }
-        // A router that re-announces the LAN must not draw it through the gateway. What is larger,
-        // such as a default route, may; a "network" of length 0 would forbid every route.
-        let connected = self.connected.as_deref().unwrap_or_default();
-        if connected.iter().any(|network| network.prefix_len() > 0 && covers(network, net)) {
-            return Err(Withheld::Connected);
-        }
-        let rules = self.import.as_ref().map_or(&[][..], |import| &import.accept);
-        if !rules.iter().any(|rule| rule.matches(net)) {
-            return Err(Withheld::NotAccepted);
-        }
-        Ok(())
+        self.place(net)?;
+        self.rules(net)
     }
 
-    /// A kept route once more, because a rule or a network changed. Its attributes are as
-    /// [`Judge::attributes`] left them, and pass again what they passed.
-    pub(crate) fn again(&self, net: IpNet, attributes: &Attributes) -> Result<(), Withheld> {
-        self.check(attributes)?;
+    /// Why a prefix is refused whose UPDATE was refused for `whole`.
+    pub(crate) fn refused<N: Net>(&self, net: N, whole: Withheld) -> Withheld {
+        self.place(net).err().unwrap_or(whole)
+    }
+
+    /// A kept route once more, because a rule or a network changed. The attributes of one that was
+    /// used are as [`Judge::attributes`] left them, and pass again what they passed; of one that was
+    /// refused only the reason is left, and may change.
+    pub(crate) fn again(&self, net: IpNet, kept: Kept<'_>) -> Result<(), Withheld> {
         match net {
-            IpNet::V4(net) => self.net(net),
-            IpNet::V6(net) => self.net(net),
+            IpNet::V4(net) => self.once_more(net, kept),
+            IpNet::V6(net) => self.once_more(net, kept),
         }
+    }
+
+    fn once_more<N: Net>(&self, net: N, kept: Kept<'_>) -> Result<(), Withheld> {
+        let attributes = kept.map_err(|whole| self.refused(net, whole))?;
+        self.place(net)?;
+        self.check(attributes)?;
+        self.rules(net)
+    }
+
+    /// Whether people should hear that a prefix was refused. An overlap with the node's own networks
+    /// is news also where nothing is imported; anything else only where a rule would have let the
+    /// prefix in. A loop is everyday where nodes share an AS number.
+    #[inline]
+    pub(crate) fn is_news(&self, net: IpNet, why: Withheld) -> bool {
+        match why {
+            Withheld::NotAccepted | Withheld::AsLoop => false,
+            why if why.overlaps() => true,
+            _ => match net {
+                IpNet::V4(net) => self.rules(net).is_ok(),
+                IpNet::V6(net) => self.rules(net).is_ok(),
+            },
+        }
+    }
+
+    /// What no rule can change. A router that re-announces the LAN must not draw it through the
+    /// gateway, and nobody else has our pods; what is larger, such as a default route, may come.
+    #[inline]
+    fn place<N: Net>(&self, net: N) -> Result<(), Withheld> {
+        if let Some(networks) = &self.networks {
+            networks.refuse(net)?;
+        }
+        if is_martian(net) { Err(Withheld::Martian) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn rules<N: Net>(&self, net: N) -> Result<(), Withheld> {
+        let rules = self.import.as_ref().map_or(&[][..], |import| &import.accept);
+        if rules.iter().any(|rule| rule.matches(net)) {
+            return Ok(());
+        }
+        Err(Withheld::NotAccepted)
     }
 
     fn internal(&self) -> bool {
@@ -95,11 +137,6 @@ impl Judge {
     }
 
     fn check(&self, attributes: &Attributes) -> Result<(), Withheld> {
-        // RFC 8212 §2: without an import policy nothing of an external peer is eligible. Here the
-        // same holds for internal ones. Said first: no other reason matters then.
-        if self.import.as_ref().is_none_or(|import| import.accept.is_empty()) {
-            return Err(Withheld::NotAccepted);
-        }
         if attributes.as_path.contains(self.local_asn) {
             return Err(Withheld::AsLoop); // RFC 4271 §9.1.2
         }
@@ -109,7 +146,13 @@ impl Judge {
             self.check_first_as(attributes)?;
             self.check_leak(attributes)?;
         }
-        self.check_next_hop(&attributes.next_hop)
+        self.check_next_hop(&attributes.next_hop)?;
+        // RFC 8212 §2: without an import policy nothing of an external peer is eligible. Here the
+        // same holds for internal ones.
+        if self.import.as_ref().is_none_or(|import| import.accept.is_empty()) {
+            return Err(Withheld::NotAccepted);
+        }
+        Ok(())
     }
 
     /// RFC 4456 §8; our cluster identifier would be our router ID, as we reflect nothing.
@@ -174,10 +217,10 @@ impl Judge {
 
     fn on_link(&self, address: impl Into<IpAddr>) -> bool {
         let address = address.into();
-        let Some(connected) = self.connected.as_deref() else { return true };
+        let Some(networks) = &self.networks else { return true };
         self.multihop
             || address == self.peer_address
-            || connected.iter().any(|network| network.contains(&address))
+            || networks.connected.iter().any(|network| network.contains(&address))
     }
 
     /// What an external peer has no say in goes, what we note of it comes.
@@ -228,43 +271,6 @@ fn first_bits_equal(a: u128, b: u128, len: u8) -> bool {
     let tail = u128::MAX.checked_shr(u32::from(len)).unwrap_or(0);
     (a ^ b) & !tail == 0
 }
-
-/// Prefixes that no router should tell (RFC 6890, RFC 4291), and parts of them. Larger ones, such
-/// as a default route or its halves, are none; private and documentation ranges are used.
-#[inline]
-fn is_martian<N: Net>(net: N) -> bool {
-    let blocks = match N::FAMILY {
-        Family::Ipv4 => MARTIANS_V4,
-        Family::Ipv6 => MARTIANS_V6,
-    };
-    blocks.iter().any(|block| block.len <= net.len() && net.bits() & block.mask == block.bits)
-}
-
-/// A prefix of either family, left-aligned.
-struct Block {
-    bits: u128,
-    mask: u128,
-    len: u8,
-}
-
-/// The first 16 bits and the length.
-const fn block(first: u16, len: u8) -> Block {
-    Block { bits: (first as u128) << 112, mask: !(u128::MAX >> len), len }
-}
-
-const MARTIANS_V4: [Block; 4] = [
-    block(0, 8),       // 0.0.0.0/8, "this network"
-    block(0x7F00, 8),  // 127.0.0.0/8, loopback
-    block(0xA9FE, 16), // 169.254.0.0/16, link-local
-    block(0xE000, 3),  // 224.0.0.0/3: multicast, reserved, broadcast
-];
-
-const MARTIANS_V6: [Block; 4] = [
-    block(0, 96), // ::/96: unspecified, loopback, IPv4-compatible
-    Block { bits: 0xFFFF << 32, ..block(0, 96) }, // ::ffff:0:0/96, IPv4-mapped
-    block(0xFE80, 10), // link-local
-    block(0xFF00, 8), // multicast
-];
 
 /// An IPv4 address that can be a router. Link-local ones can: some tunnels peer over them.
 fn is_host_v4(address: Ipv4Addr) -> bool {

@@ -1,35 +1,42 @@
 //! What is believed and what is said. Pure functions over values: no state, no time.
 //!
-//! `import` judges a received route, `export` makes the attributes that a peer is told. Which
-//! routes there are, and which of them is best, is the RIB's business.
+//! `import` judges a received route, with `networks` knowing which prefixes are the node's own;
+//! `export` makes the attributes that a peer is told. Which routes there are, and which of them is
+//! best, is the RIB's business.
 
 use std::fmt;
 
 pub(crate) mod export;
 pub(crate) mod import;
+pub(crate) mod networks;
 
 /// Why a received route is not used, or a known one not told. Small enough to be kept with each
-/// route; in words for operators by `Display`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// route; in words for operators by `Display`. Of two reasons against a received route the first one
+/// here says more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Withheld {
-    /// No rule of `import.accept` matches (RFC 8212).
-    NotAccepted,
+    /// A network of this node's own pods, or part of one.
+    OwnPods,
+    /// A network that this node is connected to, or part of one.
+    Connected,
+    /// Loopback, link-local, multicast, unspecified or the like.
+    Martian,
+    /// More attributes than a route may have here: what a peer tells must cost a bounded amount.
+    TooMuch,
     /// Our AS number is in the path (RFC 4271 §9.1.2).
     AsLoop,
-    /// The path does not begin with the peer's AS number (RFC 4271 §6.3).
-    FirstAs,
     /// ORIGINATOR_ID is ours (RFC 4456 §8).
     OriginatorLoop,
     /// CLUSTER_LIST holds our identifier (RFC 4456 §8).
     ClusterLoop,
-    /// Loopback, link-local, multicast, unspecified or the like.
-    Martian,
-    /// A network that this node is connected to, or part of one.
-    Connected,
-    /// The next hop is ours, a martian, or not on a network of ours.
-    NextHop,
+    /// The path does not begin with the peer's AS number (RFC 4271 §6.3).
+    FirstAs,
     /// Only To Customer says that this route leaks (RFC 9234 §5).
     RouteLeak,
+    /// The next hop is ours, a martian, or not on a network of ours.
+    NextHop,
+    /// No rule of `import.accept` matches (RFC 8212).
+    NotAccepted,
     /// Only what we originate is told (RFC 8212).
     NotOriginated,
     /// It came from this peer, or from inside to inside (RFC 4271 §9.2).
@@ -40,13 +47,19 @@ pub enum Withheld {
     NoNextHop,
     /// The attributes do not fit into a message.
     TooLong,
-    /// More attributes than a route may have here: what a peer tells must cost a bounded amount.
-    TooMuch,
+}
+
+impl Withheld {
+    /// The peer tells of a network that is this node's own affair.
+    pub(crate) fn overlaps(self) -> bool {
+        matches!(self, Self::OwnPods | Self::Connected)
+    }
 }
 
 impl fmt::Display for Withheld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::OwnPods => "a network of this node's own pods, or part of one",
             Self::NotAccepted => "no rule of import.accept matches",
             Self::AsLoop => "our own AS number is in the path",
             Self::FirstAs => "the path does not begin with the peer's AS number",
@@ -77,6 +90,7 @@ mod tests {
     #[test]
     fn each_reason_has_words_of_its_own() {
         let all = [
+            Withheld::OwnPods,
             Withheld::NotAccepted,
             Withheld::AsLoop,
             Withheld::FirstAs,

@@ -42,6 +42,8 @@ use crate::config::Origination;
 use crate::event::{PeerKey, RouteChange};
 use crate::policy::Withheld;
 use crate::policy::export::Exporter;
+use crate::policy::import::Kept;
+use crate::tally::Tally;
 
 /// An attribute set, kept once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -64,6 +66,15 @@ pub(crate) struct Counts {
     pub(crate) accepted: u32,
     /// Prefixes that it was told.
     pub(crate) advertised: u32,
+    /// Some that were refused are not even kept.
+    pub(crate) overflowed: bool,
+}
+
+impl Counts {
+    /// Whether it told anything that was refused.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.received > self.accepted || self.overflowed
+    }
 }
 
 /// All of it.
@@ -151,20 +162,27 @@ impl Rib {
         }
     }
 
-    /// `peer` announces a prefix. `Err`: it is kept as refused, up to `keep_refused` of them per
-    /// peer and family, so that it can be counted and explained.
+    /// `peer` announces a prefix.
     #[inline]
-    pub(crate) fn learn<N: Net>(
+    pub(crate) fn learn<N: Net>(&mut self, peer: PeerKey, net: N, path_id: u32, id: AttrId) {
+        let path = Path::learned(peer, path_id, Ok(id.0));
+        table_of!(self, net, N::FAMILY, table => table.learn(&mut self.shared, net, path));
+    }
+
+    /// `peer` announces a prefix that policy refuses. It is kept as refused, up to `keep` of them per
+    /// peer and family (twice as many of networks that overlap the node's, and any beside a route of
+    /// our own), so that it can be counted and explained.
+    pub(crate) fn refuse<N: Net>(
         &mut self,
         peer: PeerKey,
         net: N,
         path_id: u32,
-        route: Result<AttrId, Withheld>,
-        keep_refused: u32,
+        why: Withheld,
+        keep: u32,
     ) {
-        let path = Path::learned(peer, path_id, route.map(|id| id.0));
+        let path = Path::learned(peer, path_id, Err(why));
         table_of!(self, net, N::FAMILY, table => {
-            table.learn(&mut self.shared, net, path, keep_refused);
+            table.refuse(&mut self.shared, net, path, why, keep);
         });
     }
 
@@ -192,13 +210,13 @@ impl Rib {
     }
 
     /// Policy or the node's networks changed: every kept path of `peer` is judged anew. Accepted
-    /// ones may be refused; refused ones have no attributes left and stay refused, which is why
-    /// the session also asks for a refresh.
+    /// ones may be refused; refused ones have no attributes left and stay refused, perhaps for
+    /// another reason, which is why the session also asks for a refresh.
     pub(crate) fn rejudge(
         &mut self,
         peer: PeerKey,
         family: Family,
-        judge: &mut dyn FnMut(IpNet, &Attributes) -> Result<(), Withheld>,
+        judge: &mut dyn FnMut(IpNet, Kept<'_>) -> Result<(), Withheld>,
     ) {
         table!(self, family, table => table.rejudge(&mut self.shared, peer, judge));
     }
@@ -271,6 +289,17 @@ impl Rib {
     /// Peers for which something became pending since the last call.
     pub(crate) fn take_woken(&mut self) -> Option<PeerKey> {
         self.shared.take_woken()
+    }
+
+    /// Peers that told of prefixes that we originate, or that had when we began to, since the last
+    /// call.
+    pub(crate) fn take_contested(&mut self) -> Option<(PeerKey, Tally<IpNet>)> {
+        self.shared.take_contested()
+    }
+
+    /// Whether nobody who listens is still to be told anything.
+    pub(crate) fn settled(&self) -> bool {
+        self.ipv4.settled() && self.ipv6.settled()
     }
 
     /// Appends UPDATEs, withdrawals first, while `out` is shorter than `room`. Returns whether

@@ -161,6 +161,14 @@ impl Outlet {
         }
     }
 
+    /// Whether there is nothing to be told, or looked at for it.
+    pub(super) fn settled(&self) -> bool {
+        self.withdraw.is_empty()
+            && self.announce.is_empty()
+            && self.sweep.is_none()
+            && self.batch.next >= self.batch.entries.len()
+    }
+
     /// The next slot to look at.
     pub(super) fn next(&mut self, end: u32) -> Option<u32> {
         if let Some(slot) = self.announce.pop_front() {

@@ -187,6 +187,12 @@ impl<N: Net> Prefixes<N> {
         }
     }
 
+    /// Whether one of its paths is ours.
+    #[inline]
+    pub(super) fn is_ours(&self, slot: u32) -> bool {
+        self.paths(slot).iter().any(Path::ours)
+    }
+
     /// The best path.
     pub(super) fn best(&self, slot: u32) -> Option<Path> {
         self.paths(slot).first().filter(|path| path.attributes().is_some()).copied()

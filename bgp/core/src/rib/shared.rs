@@ -4,12 +4,15 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
+use ipnet::IpNet;
+
 use super::Source;
 use super::decision::{self, Candidate, Reason};
 use super::interner::Interner;
 use super::path::{Path, Sets};
 use crate::event::PeerKey;
 use crate::policy::export::From;
+use crate::tally::Tally;
 
 /// A peer of which nobody has said what it is. Not an error worth a name: its paths count least.
 const UNKNOWN: Source =
@@ -25,6 +28,8 @@ pub(super) struct Shared {
     woken: VecDeque<PeerKey>,
     /// By `PeerKey`: is in `woken`.
     is_woken: Vec<bool>,
+    /// Peers that tell of prefixes that we originate, since somebody last asked.
+    contested: Vec<(PeerKey, Tally<IpNet>)>,
     /// Room for a decision, used again.
     field: Vec<Candidate>,
 }
@@ -36,6 +41,7 @@ impl Shared {
             sources: Vec::new(),
             woken: VecDeque::new(),
             is_woken: Vec::new(),
+            contested: Vec::new(),
             field: Vec::new(),
         }
     }
@@ -85,6 +91,23 @@ impl Shared {
             *woken = false;
         }
         Some(peer)
+    }
+
+    /// `peer` tells of a prefix that we originate.
+    #[cold]
+    pub(super) fn contest(&mut self, peer: PeerKey, net: IpNet) {
+        let at = self.contested.iter().position(|(of, _)| *of == peer);
+        let at = at.unwrap_or_else(|| {
+            self.contested.push((peer, Tally::default()));
+            self.contested.len() - 1
+        });
+        if let Some((_, tally)) = self.contested.get_mut(at) {
+            tally.add(net);
+        }
+    }
+
+    pub(super) fn take_contested(&mut self) -> Option<(PeerKey, Tally<IpNet>)> {
+        self.contested.pop()
     }
 
     /// The paths that policy let in, each with the step that excluded it, and the step that

@@ -2,8 +2,8 @@
 //! made anew and who has to hear of its outcome; counts.
 
 use bytes::BytesMut;
+use flock_bgp_wire::Net;
 use flock_bgp_wire::encode::Form;
-use flock_bgp_wire::{Attributes, Net};
 use ipnet::IpNet;
 
 use super::Counts;
@@ -16,6 +16,7 @@ use super::transmit::{Scratch, Transmit};
 use crate::event::{PeerKey, RouteChange};
 use crate::policy::Withheld;
 use crate::policy::export::Exporter;
+use crate::policy::import::Kept;
 
 /// One family.
 #[derive(Debug)]
@@ -51,16 +52,51 @@ impl<N: Net> Table<N> {
 
     // --- one path -------------------------------------------------------------------------------
 
-    pub(super) fn learn(&mut self, shared: &mut Shared, net: N, path: Path, keep_refused: u32) {
-        if let (Some(_), Some(peer)) = (path.withheld, path.peer()) {
-            let counts = self.counts.get(usize::from(peer.0)).copied().unwrap_or_default();
-            if counts.received - counts.accepted >= keep_refused {
-                // It replaces what the peer said before, all the same.
-                return self.remove_net(shared, net, path.who());
-            }
-        }
+    #[inline]
+    pub(super) fn learn(&mut self, shared: &mut Shared, net: N, path: Path) {
         let slot = self.prefixes.find_or_add(net);
         self.put(shared, slot, path);
+        self.contest(shared, slot, &path);
+    }
+
+    /// Learns a path that was refused, `keep` of a peer at most.
+    pub(super) fn refuse(
+        &mut self,
+        shared: &mut Shared,
+        net: N,
+        path: Path,
+        why: Withheld,
+        keep: u32,
+    ) {
+        if !self.has_room(&path, why, keep) {
+            let Some(slot) = self.prefixes.find(net) else { return };
+            // There are no more beside our own than we originate, and people look for them.
+            if !self.prefixes.is_ours(slot) {
+                // It replaces what the peer said before, all the same.
+                return self.remove(shared, slot, path.who());
+            }
+        }
+        self.learn(shared, net, path);
+    }
+
+    /// Whether one more refused path of a peer is kept.
+    fn has_room(&mut self, path: &Path, why: Withheld, keep: u32) -> bool {
+        let keep = if why.overlaps() { keep.saturating_mul(2) } else { keep };
+        let Some(counts) = path.peer().and_then(|peer| self.counts_of(peer)) else { return true };
+        let full = counts.received - counts.accepted >= keep;
+        counts.overflowed |= full;
+        !full
+    }
+
+    /// A peer told this path, perhaps of a prefix that we originate.
+    #[inline]
+    fn contest(&self, shared: &mut Shared, slot: u32, path: &Path) {
+        if self.originated > 0
+            && self.prefixes.is_ours(slot)
+            && let (Some(peer), Some(net)) = (path.peer(), self.prefixes.net(slot))
+        {
+            shared.contest(peer, net.into());
+        }
     }
 
     /// Puts a path where its teller's old one was.
@@ -164,16 +200,21 @@ impl<N: Net> Table<N> {
             }
             return;
         };
-        let at = usize::from(peer.0);
-        if at >= self.counts.len() {
-            self.counts.resize(at + 1, Counts::default());
-        }
-        if let Some(counts) = self.counts.get_mut(at) {
+        if let Some(counts) = self.counts_of(peer) {
             counts.received = counts.received.saturating_add_signed(by);
             if path.attributes().is_some() {
                 counts.accepted = counts.accepted.saturating_add_signed(by);
             }
         }
+    }
+
+    /// Always some; made where there were none.
+    fn counts_of(&mut self, peer: PeerKey) -> Option<&mut Counts> {
+        let at = usize::from(peer.0);
+        if at >= self.counts.len() {
+            self.counts.resize(at + 1, Counts::default());
+        }
+        self.counts.get_mut(at)
     }
 
     // --- all paths of a peer --------------------------------------------------------------------
@@ -207,18 +248,27 @@ impl<N: Net> Table<N> {
 
     pub(super) fn forget(&mut self, shared: &mut Shared, peer: PeerKey) {
         self.for_each(peer, |table, slot, path| table.remove(shared, slot, path.who()));
+        if let Some(counts) = self.counts.get_mut(usize::from(peer.0)) {
+            counts.overflowed = false;
+        }
     }
 
     pub(super) fn rejudge(
         &mut self,
         shared: &mut Shared,
         peer: PeerKey,
-        judge: &mut dyn FnMut(IpNet, &Attributes) -> Result<(), Withheld>,
+        judge: &mut dyn FnMut(IpNet, Kept<'_>) -> Result<(), Withheld>,
     ) {
         self.for_each(peer, |table, slot, path| {
             let set = path.attributes().and_then(|id| shared.sets.get(id));
-            if let (Some(set), Some(net)) = (set, table.prefixes.net(slot))
-                && let Err(why) = judge(net.into(), &set.attributes)
+            let kept = match (path.withheld, set) {
+                (Some(why), _) => Err(why),
+                (None, Some(set)) => Ok(&set.attributes),
+                (None, None) => return,
+            };
+            if let Some(net) = table.prefixes.net(slot)
+                && let Err(why) = judge(net.into(), kept)
+                && path.withheld != Some(why)
             {
                 table.put(shared, slot, path.into_refused(why));
             }
@@ -242,9 +292,14 @@ impl<N: Net> Table<N> {
         let Some(id) = set else {
             return self.remove_net(shared, net, Who::Ourselves);
         };
-        let slot = self.prefixes.find_or_add(net);
+        let (slot, before) = (self.prefixes.find_or_add(net), self.originated);
         self.put(shared, slot, Path::originated(id, self.odd));
         shared.sets.release(id);
+        if self.originated > before {
+            for peer in self.prefixes.paths(slot).iter().filter_map(Path::peer) {
+                shared.contest(peer, net.into());
+            }
+        }
     }
 
     /// What is originated from now on is of a new generation.
@@ -301,6 +356,10 @@ impl<N: Net> Table<N> {
         if let Some(outlet) = self.outlet_mut(peer) {
             outlet.retell(exporter, shared);
         }
+    }
+
+    pub(super) fn settled(&self) -> bool {
+        self.outlets.iter().all(Outlet::settled)
     }
 
     pub(super) fn transmit(

@@ -78,7 +78,7 @@ fn rib() -> Rib {
 
 fn learn<N: Net>(rib: &mut Rib, peer: u16, net: N, attributes: Attributes) {
     let id = rib.intern(attributes);
-    rib.learn(key(peer), net, 0, Ok(id), 0);
+    rib.learn(key(peer), net, 0, id);
     rib.release(id);
 }
 

@@ -49,6 +49,10 @@ impl Speaker {
                     self.expire_stale(key);
                     continue;
                 }
+                Clock::Notices => {
+                    self.tell_untold(key);
+                    continue;
+                }
             };
             self.step(key, lane, input);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
 use flock_bgp_wire::notification::{cease, code};
-use flock_bgp_wire::{Disposition, Family, Fault, Notification, Refresh, RefreshKind, Update};
+use flock_bgp_wire::{Family, Notification, Refresh, RefreshKind, Update};
 
 use super::Speaker;
 use crate::config::Ttl;
@@ -28,9 +28,6 @@ const KEEP_REFUSED: u32 = 1_000;
 /// How long an enhanced refresh may take, where nothing says how long stale routes are kept
 /// (RFC 7313 §4 leaves it to us).
 const REFRESH_BOUND: Duration = Duration::from_secs(600);
-
-/// Between two notices about what was wrong with UPDATEs.
-const FAULTS_APART: Duration = Duration::from_secs(1);
 
 impl Speaker {
     pub(super) fn begin_session(&mut self, key: PeerKey) {
@@ -138,6 +135,9 @@ impl Speaker {
         for fault in taken.faults {
             self.malformed(key, &fault);
         }
+        if !taken.refused.is_empty() {
+            self.refused_nets(key, taken.refused);
+        }
         if let Some(family) = taken.end_of_rib {
             self.end_of_rib(key, family);
         }
@@ -158,24 +158,6 @@ impl Speaker {
             self.notice(Notice::EndOfRib(key, name, family));
         }
         self.check_limits(key);
-    }
-
-    /// Counted always, told at most once a second: a peer must not fill our log.
-    fn malformed(&mut self, key: PeerKey, fault: &Fault) {
-        let now = self.now;
-        let Some(peer) = self.peers.get_mut(key) else { return };
-        peer.faults += 1;
-        if peer.fault_told.is_some_and(|told| now.since(told) < FAULTS_APART) {
-            return;
-        }
-        peer.fault_told = Some(now);
-        let name = peer.config.name.clone();
-        let followed = match fault.disposition {
-            Disposition::Discard => "the attribute was ignored",
-            Disposition::TreatAsWithdraw => "its routes count as withdrawn",
-        };
-        let what = format!("{}: {followed}", fault.what).into();
-        self.notice(Notice::Malformed { peer: key, name, attribute: fault.attribute, what });
     }
 
     /// A ROUTE-REFRESH came (RFC 2918 §4, RFC 7313 §4).
@@ -237,17 +219,6 @@ impl Speaker {
         self.wake(key);
     }
 
-    /// What is believed of a peer changed: what it told is judged again, also where it is away.
-    pub(super) fn rejudge(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get_mut(key) else { return };
-        let Some(judge) = &mut peer.judge else { return };
-        judge.import = peer.config.import.clone();
-        judge.connected = self.connected.clone();
-        for family in Family::ALL {
-            self.rib.rejudge(key, family, &mut |net, attributes| judge.again(net, attributes));
-        }
-    }
-
     /// A peer that told too much is left alone for a while. What policy refused does not count: a
     /// peer may tell everything it has to a node that wants a default route.
     pub(super) fn check_limits(&mut self, key: PeerKey) {
@@ -276,7 +247,7 @@ impl Speaker {
             local_address: local,
             role: peer.config.role,
             multihop: matches!(peer.config.transport.ttl, Ttl::Hops(hops) if hops > 1),
-            connected: self.connected.clone(),
+            networks: self.networks.clone(),
         }
     }
 

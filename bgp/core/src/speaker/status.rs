@@ -11,8 +11,9 @@ use super::Speaker;
 use crate::config::PeerAsn;
 use crate::event::{DownReason, Now, PeerKey};
 use crate::fsm;
-use crate::peer::{Messages, Peer, Session};
+use crate::peer::{Messages, Peer, Session, Stage, Telling};
 use crate::policy::Withheld;
+use crate::restart;
 use crate::rib::{RouteView, ToldView};
 use crate::timer::Clock;
 
@@ -81,6 +82,10 @@ pub struct PeerStatus {
     pub pending: Option<String>,
     /// What was wrong with UPDATEs and survived (RFC 7606).
     pub faults: u64,
+    /// Prefixes refused of which [`crate::Notice::Refused`] tells, each time.
+    pub refused: u64,
+    /// Prefixes told that we originate ([`crate::Notice::Contested`]), each time.
+    pub contested: u64,
     /// Sessions that ended.
     pub flaps: u64,
     /// Since it is known.
@@ -189,6 +194,21 @@ impl Speaker {
         self.rib.export(peer, net)
     }
 
+    /// Whether no session is still to tell its peer anything: all that was pending has been pulled
+    /// by [`Speaker::transmit`]. A peer without a session is not waited for, nor an End-of-RIB that
+    /// waits for [`crate::Event::OriginationsComplete`]. Costs a look at each peer.
+    pub fn settled(&self) -> bool {
+        let (held, complete) = (self.config.hold_end_of_rib, self.originations_complete);
+        let may_end = restart::end_of_rib_may_go(held, complete, true);
+        let done = |telling: &Telling| match telling.stage {
+            Stage::Steady => true,
+            Stage::Initial => !may_end,
+            Stage::Asked | Stage::Refreshing => false,
+        };
+        let mut sessions = self.peers.iter().filter_map(|(_, peer)| peer.session.as_ref());
+        self.rib.settled() && sessions.all(|session| session.tellings.iter().flatten().all(done))
+    }
+
     fn status(&self, key: PeerKey, peer: &Peer) -> PeerStatus {
         let negotiated = peer.main.state.negotiated();
         let configured = match peer.config.asn {
@@ -226,6 +246,8 @@ impl Speaker {
             last_refusal: error(peer.last_refusal.as_ref()),
             pending: (!peer.pending.is_empty()).then(|| peer.pending.to_string()),
             faults: peer.faults,
+            refused: peer.refused.count,
+            contested: peer.contested.count,
             flaps: peer.flaps,
             messages: peer.messages,
         }

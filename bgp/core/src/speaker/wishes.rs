@@ -1,4 +1,4 @@
-//! What the speaker is asked to be: peers as a desired set, originations, networks, farewell.
+//! What the speaker is asked to be: peers as a desired set, originations, farewell.
 //!
 //! A change of a peer costs as much as `difference` says, and no more; a peer that did not change
 //! is not touched.
@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use flock_bgp_wire::notification::{cease, code};
 use flock_bgp_wire::{Family, Notification};
-use ipnet::IpNet;
 
 use super::Speaker;
 use crate::config::{PeerAsn, PeerConfig};
@@ -220,21 +219,8 @@ impl Speaker {
         self.anew(key, &changed(found))
     }
 
-    /// Whether it would send everything again, or is to begin anyway.
-    fn can_refresh(&self, key: PeerKey) -> bool {
-        let session = self.peers.get(key).and_then(|peer| peer.session.as_ref());
-        session.is_none_or(|session| session.negotiated.refresh)
-    }
-
-    fn has_refused(&self, key: PeerKey) -> bool {
-        Family::ALL.into_iter().any(|family| {
-            let counts = self.rib.counts(key, family);
-            counts.received > counts.accepted
-        })
-    }
-
     /// A new session, of this peer alone. Returns whether it is to be started.
-    fn anew(&mut self, key: PeerKey, why: &str) -> bool {
+    pub(super) fn anew(&mut self, key: PeerKey, why: &str) -> bool {
         let Some(peer) = self.peers.get(key) else { return false };
         let session = peer.session.as_ref();
         // A NOTIFICATION would make the peer drop our routes; a lost connection does not
@@ -327,36 +313,6 @@ impl Speaker {
             for key in self.peers.keys() {
                 self.retell(key);
             }
-        }
-    }
-
-    pub(super) fn connected(&mut self, mut networks: Vec<IpNet>) {
-        networks.sort_unstable();
-        networks.dedup();
-        if self.connected.as_deref() == Some(networks.as_slice()) {
-            return;
-        }
-        self.connected = Some(networks.into());
-        for key in self.peers.keys() {
-            self.rejudge(key);
-            // What was refused has no attributes left; it may be welcome now.
-            if self.can_refresh(key) {
-                self.ask_refresh(key);
-            } else if self.has_refused(key) && self.anew(key, "the node's networks changed") {
-                self.step(key, Lane::Main, Input::Start);
-            }
-        }
-    }
-
-    pub(super) fn ask_refresh(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get_mut(key) else { return };
-        let Some(session) = &peer.session else { return };
-        let Some(connection) = &mut peer.main.connection else { return };
-        if session.negotiated.refresh {
-            for family in session.negotiated.families() {
-                connection.outbox.refresh(family);
-            }
-            self.wake(key);
         }
     }
 

@@ -40,6 +40,12 @@ pub(crate) fn withdraw(nets: &[&str]) -> Event<'static> {
     Event::Originate(Wishes::Some(nets.iter().map(|net| (net.parse().unwrap(), None)).collect()))
 }
 
+/// Connected ones, and those of our pods.
+pub(crate) fn networks(connected: &[&str], own: &[&str]) -> Event<'static> {
+    let nets = |of: &[&str]| of.iter().map(|net| net.parse().unwrap()).collect();
+    Event::Networks { connected: nets(connected), own: nets(own) }
+}
+
 /// The nth /24 of 100.64.0.0/10 and beyond.
 pub(crate) fn number(n: u32) -> String {
     format!("100.{}.{}.0/24", 64 + (n >> 8), n & 255)

@@ -23,9 +23,17 @@ enum Command {
     Reset(String),
     Drain(bool),
     Complete(bool),
-    Connected(Vec<IpNet>),
+    Networks(Networks),
     Show(Show),
     Farewell(Words),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Networks {
+    connected: Vec<IpNet>,
+    #[serde(default)]
+    own: Vec<IpNet>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -96,7 +104,9 @@ impl Commander {
             Command::Drain(on) => self.handle.drain(on).await?,
             Command::Complete(true) => self.handle.complete().await?,
             Command::Complete(false) => anyhow::bail!("complete: what is complete stays so"),
-            Command::Connected(networks) => self.handle.connected(networks).await?,
+            Command::Networks(Networks { connected, own }) => {
+                self.handle.networks(connected, own).await?;
+            }
             Command::Show(Show::Peers) => return report::peers(&self.handle).await,
             Command::Show(Show::Routes) => return report::routes(&self.handle).await,
             Command::Show(Show::Driver) => return report::driver(&self.handle).await,
@@ -138,7 +148,8 @@ mod tests {
             r#"{"reset":"tor"}"#,
             r#"{"drain":true}"#,
             r#"{"complete":true}"#,
-            r#"{"connected":["10.0.0.0/24"]}"#,
+            r#"{"networks":{"connected":["10.0.0.0/24"],"own":["10.1.0.0/24"]}}"#,
+            r#"{"networks":{"connected":["10.0.0.0/24"]}}"#,
             r#"{"show":"peers"}"#,
             r#"{"show":"routes"}"#,
             r#"{"farewell":"silent"}"#,

@@ -33,6 +33,8 @@ pub(crate) struct Config {
     pub(crate) hold_end_of_rib: bool,
     pub(crate) connected: Option<Vec<IpNet>>,
     #[serde(default)]
+    pub(crate) own: Vec<IpNet>,
+    #[serde(default)]
     pub(crate) communities: Vec<String>,
     #[serde(default = "one")]
     pub(crate) threads: usize,
@@ -170,6 +172,8 @@ pub(crate) fn parse(text: &str) -> Result<Config> {
     ensure!(config.asn != 0, "asn: 0 is nobody's (RFC 7607)");
     ensure!(!config.router_id.is_unspecified(), "routerId: must not be 0.0.0.0 (RFC 6286)");
     ensure!(config.threads > 0, "threads: at least 1");
+    let placed = config.own.is_empty() || config.connected.is_some();
+    ensure!(placed, "own: say which networks are connected, too, even if none is");
     Ok(config)
 }
 

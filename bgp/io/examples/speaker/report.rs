@@ -51,6 +51,12 @@ async fn happened(handle: &Handle, told: Told) -> Value {
         Told::Notice(Notice::Malformed { name, attribute, what, .. }) => {
             json!({"event": "error", "peer": &*name, "attribute": attribute, "text": &*what})
         }
+        Told::Notice(Notice::Refused { name, net, why, more, .. }) => {
+            json!({"event": "refused", "peer": &*name, "prefix": net, "text": why.to_string(), "more": more})
+        }
+        Told::Notice(Notice::Contested { name, net, more, .. }) => {
+            json!({"event": "contested", "peer": &*name, "prefix": net, "more": more})
+        }
         Told::Notice(Notice::EndOfRib(_, name, family)) => {
             json!({"event": "end-of-rib", "peer": &*name, "family": family.name()})
         }
@@ -137,6 +143,8 @@ fn peer_status(peer: &PeerStatus, now: Now) -> Value {
             peer.next_attempt.map(|at| at.0.saturating_sub(now.0).as_secs_f64()),
         "pending": peer.pending,
         "faults": peer.faults,
+        "refused": peer.refused,
+        "contested": peer.contested,
         "flaps": peer.flaps,
         "messagesReceived": peer.messages.received,
         "messagesSent": peer.messages.sent,

@@ -1,6 +1,7 @@
 //! How it ends: the last words arrive, and nothing is left open.
 
 use flock_bgp::{Farewell, Notice, Origination, Wishes};
+use flock_bgp_io::Pace;
 use ipnet::Ipv4Net;
 
 use crate::partner::{Partner, keepalive};
@@ -54,6 +55,28 @@ async fn a_silent_farewell_says_nothing() {
     // Nothing listens any more, and nothing answers.
     assert!(Partner::connect(2, speaker.address()).await.is_err());
     assert!(speaker.handle.status().await.is_err());
+}
+
+/// A changed AS number is a new speaker: it listens where the old one did, at once, although that
+/// one had connections there and closed them first.
+#[tokio::test]
+async fn another_speaker_takes_the_place_of_one_that_ended() {
+    // Nobody else is on this address, so its port stays free in between.
+    let (mut old, mut b) = (Speaker::start(91), Speaker::start(2));
+    let address = old.address();
+    connect(&mut old, &mut b, |_| {}).await;
+    old.originate(&["10.91.0.0/24"]).await;
+    b.route("10.91.0.0/24", true).await;
+    for number in [92, 93] {
+        old.handle.farewell(Farewell::Silent).await.unwrap();
+        let mut new = Speaker::start_with(number, &[address], Pace::default());
+        assert_eq!(new.address(), address);
+        let net = format!("10.{number}.0.0/24");
+        new.originate(&[&net]).await;
+        connect(&mut new, &mut b, |_| {}).await;
+        b.route(&net, true).await;
+        old = new;
+    }
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@
 )]
 #![forbid(unsafe_code)]
 
+mod drain;
 mod farewell;
 mod hostile;
 mod partner;

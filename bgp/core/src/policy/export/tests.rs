@@ -319,7 +319,7 @@ fn no_valleys() {
             local_address: "192.0.2.2".parse().unwrap(),
             role: Some(heard_as),
             multihop: false,
-            connected: None,
+            networks: None,
         };
         let mut attributes = learned();
         judge.attributes(&mut attributes).unwrap();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use flock_bgp_wire::{AsPath, Attributes, Community, NextHop, Origin, Role, Segment, SegmentKind};
 use ipnet::IpNet;
 
-use super::{Judge, Withheld};
+use super::{Judge, Networks, Withheld};
 use crate::config::{AddressRule, Import};
 
 const US: u32 = 65001;
@@ -32,7 +32,7 @@ fn external() -> Judge {
         local_address: "192.0.2.2".parse().unwrap(),
         role: None,
         multihop: false,
-        connected: Some(Arc::from(networks(&["192.0.2.0/24", "2001:db8:ffff::/64"]))),
+        networks: networks(&["192.0.2.0/24", "2001:db8:ffff::/64"], &[]),
     }
 }
 
@@ -40,8 +40,10 @@ fn internal() -> Judge {
     Judge { peer_asn: US, ..external() }
 }
 
-fn networks(of: &[&str]) -> Vec<IpNet> {
-    of.iter().map(|net| net.parse().unwrap()).collect()
+/// Connected ones, and those of our pods.
+fn networks(connected: &[&str], own: &[&str]) -> Option<Arc<Networks>> {
+    let nets = |of: &[&str]| of.iter().map(|net| net.parse().unwrap()).collect();
+    Some(Arc::new(Networks::new(nets(connected), nets(own))))
 }
 
 fn v4(address: &str) -> NextHop {
@@ -137,16 +139,18 @@ fn next_hops() {
         local_address: local.parse().unwrap(),
         ..judge
     };
-    let unsaid = || Judge { connected: None, ..external() };
+    let unsaid = || Judge { networks: None, ..external() };
     let multihop = || Judge { multihop: true, ..external() };
     let over_v6 = || at(external(), "2001:db8:ffff::1", "2001:db8:ffff::2");
     let unnumbered = || at(external(), "fe80::1", "fe80::2");
-    let lone = || Judge { connected: Some(Arc::from([])), ..external() };
+    let lone = || Judge { networks: networks(&[], &[]), ..external() };
+    let pods = || Judge { networks: networks(&[], &["198.51.100.0/24"]), ..external() };
     let cases = [
         ("the peer", external(), v4("192.0.2.1"), true),
         ("the peer, on no network", lone(), v4("192.0.2.1"), true),
         ("a third party on the network", external(), v4("192.0.2.77"), true),
         ("elsewhere", external(), v4("198.51.100.1"), false),
+        ("on a network of our pods", pods(), v4("198.51.100.1"), false),
         ("elsewhere, networks unknown", unsaid(), v4("198.51.100.1"), true),
         ("elsewhere, multihop", multihop(), v4("198.51.100.1"), true),
         ("elsewhere, internal", internal(), v4("198.51.100.1"), false),
@@ -217,7 +221,7 @@ fn only_to_customer() {
             "{role:?} {came:?}"
         );
         if let Ok(kept) = kept {
-            let anew = judge.again("198.51.100.0/24".parse().unwrap(), &kept);
+            let anew = judge.again("198.51.100.0/24".parse().unwrap(), Ok(&kept));
             assert_eq!(anew, Ok(()), "judged again: {role:?} {came:?}");
         }
         let inside = Judge { role, ..internal() };
@@ -248,13 +252,79 @@ fn local_pref_is_not_for_external_peers_to_say() {
 fn a_kept_route_is_judged_again_by_what_changed() {
     let prefix: IpNet = "198.51.100.0/24".parse().unwrap();
     let kept = judged(&external(), route(&[PEER])).unwrap();
-    assert_eq!(external().again(prefix, &kept), Ok(()));
+    let again = |judge: Judge| judge.again(prefix, Ok(&kept));
+    assert_eq!(again(external()), Ok(()));
     let narrower = Import { accept: vec![rule("10.0.0.0/8", 8, 32)], max_prefixes: 1 };
     let judge = Judge { import: Some(narrower), ..external() };
-    assert_eq!(judge.again(prefix, &kept), Err(Withheld::NotAccepted));
-    let judge = Judge { connected: Some(Arc::from([prefix])), ..external() };
-    assert_eq!(judge.again(prefix, &kept), Err(Withheld::Connected));
+    assert_eq!(again(judge), Err(Withheld::NotAccepted));
+    let judge = Judge { networks: networks(&["198.51.100.0/24"], &[]), ..external() };
+    assert_eq!(again(judge), Err(Withheld::Connected));
+    let judge = Judge { networks: networks(&[], &["198.51.0.0/16"]), ..external() };
+    assert_eq!(again(judge), Err(Withheld::OwnPods));
     let elsewhere: IpAddr = "192.0.2.9".parse().unwrap();
-    let judge = Judge { connected: Some(Arc::from([])), peer_address: elsewhere, ..external() };
-    assert_eq!(judge.again(prefix, &kept), Err(Withheld::NextHop));
+    let judge = Judge { networks: networks(&[], &[]), peer_address: elsewhere, ..external() };
+    assert_eq!(again(judge), Err(Withheld::NextHop));
+}
+
+/// Of a refused one only the reason is left: it stays refused, and a better reason replaces it.
+#[test]
+fn a_refused_route_is_judged_again_by_where_it_is() {
+    let prefix: IpNet = "198.51.100.0/24".parse().unwrap();
+    let again = |judge: Judge| judge.again(prefix, Err(Withheld::AsLoop));
+    assert_eq!(again(external()), Err(Withheld::AsLoop));
+    let judge = Judge { networks: networks(&[], &["198.51.100.0/22"]), ..external() };
+    assert_eq!(again(judge), Err(Withheld::OwnPods));
+    let judge = Judge { import: None, ..external() };
+    assert_eq!(again(judge), Err(Withheld::AsLoop));
+}
+
+/// Each reason beside all that say less.
+#[test]
+fn the_reason_that_says_most_is_kept() {
+    let networks = networks(&["10.0.0.0/8", "127.0.0.0/8"], &["10.1.0.0/16", "127.1.0.0/16"]);
+    let judge = Judge { import: None, networks, ..external() };
+    let looped = judged(&judge, route(&[US])).unwrap_err();
+    assert_eq!(looped, Withheld::AsLoop, "it has a wrong first AS number and no rule, too");
+    let far = Attributes { next_hop: v4("203.0.113.1"), ..route(&[PEER]) };
+    assert_eq!(judged(&judge, far), Err(Withheld::NextHop), "there is no rule, too");
+    assert_eq!(judged(&judge, route(&[PEER])), Err(Withheld::NotAccepted));
+    for (prefix, why) in [
+        ("127.1.2.0/24", Withheld::OwnPods),
+        ("10.1.0.0/16", Withheld::OwnPods),
+        ("127.2.0.0/16", Withheld::Connected),
+        ("10.0.0.0/8", Withheld::Connected),
+        ("169.254.0.0/16", Withheld::Martian),
+        ("198.51.100.0/24", Withheld::AsLoop),
+        ("0.0.0.0/0", Withheld::AsLoop),
+    ] {
+        let prefix: ipnet::Ipv4Net = prefix.parse().unwrap();
+        assert_eq!(judge.refused(prefix, looped), why, "{prefix}");
+        let alone = if why == Withheld::AsLoop { Withheld::NotAccepted } else { why };
+        assert_eq!(judge.net(prefix), Err(alone), "{prefix}");
+    }
+    // They are in this order, so that the least of several is the one to tell of.
+    use Withheld::{AsLoop, Connected, Martian, NextHop, NotAccepted, OwnPods};
+    assert!([OwnPods, Connected, Martian, AsLoop, NextHop, NotAccepted].is_sorted());
+}
+
+#[test]
+fn which_refusals_are_news() {
+    let ten: IpNet = "10.0.0.0/16".parse().unwrap();
+    let narrow = Import { accept: vec![rule("10.0.0.0/8", 8, 32)], max_prefixes: 1 };
+    let judge = Judge { import: Some(narrow), ..external() };
+    let closed = Judge { import: None, ..external() };
+    for (why, wanted, unwanted) in [
+        (Withheld::OwnPods, true, true),
+        (Withheld::Connected, true, true),
+        (Withheld::Martian, true, false),
+        (Withheld::NextHop, true, false),
+        (Withheld::FirstAs, true, false),
+        (Withheld::AsLoop, false, false),
+        (Withheld::NotAccepted, false, false),
+    ] {
+        assert_eq!(judge.is_news(ten, why), wanted, "{why:?}");
+        assert_eq!(judge.is_news("172.16.0.0/12".parse().unwrap(), why), unwanted, "{why:?}");
+        assert_eq!(judge.is_news("2001:db8::/32".parse().unwrap(), why), unwanted, "{why:?}");
+        assert_eq!(closed.is_news(ten, why), unwanted, "{why:?}");
+    }
 }

@@ -64,7 +64,7 @@ fn our_own_routes_are_not_the_kernels() {
     rib.originate(nth(1).into(), Some(&wish(1)));
     assert_eq!(polled(&mut rib), [(nth(1).into(), vec![])]);
     let id = rib.intern(said(1, 1));
-    rib.learn(key(1), v4("10.0.0.0/8"), 0, Err(Withheld::Martian), 10);
+    rib.refuse(key(1), v4("10.0.0.0/8"), 0, Withheld::Martian, 10);
     rib.release(id);
     assert_eq!(polled(&mut rib), []);
 }

@@ -147,12 +147,12 @@ impl Model {
             Act::Learn { peer, net, path_id, tag } => {
                 let attributes = tagged(peer, tag);
                 let id = rib.intern(attributes.clone());
-                rib.learn(key(peer), nth(net), path_id, Ok(id), 100);
+                rib.learn(key(peer), nth(net), path_id, id);
                 rib.release(id);
                 self.paths.insert((net, peer, path_id), (Ok(attributes), false));
             }
             Act::Refuse { peer, net, path_id } => {
-                rib.learn(key(peer), nth(net), path_id, Err(Withheld::AsLoop), 100);
+                rib.refuse(key(peer), nth(net), path_id, Withheld::AsLoop, 100);
                 self.paths.insert((net, peer, path_id), (Err(()), false));
             }
             Act::Unlearn { peer, net, path_id } => {

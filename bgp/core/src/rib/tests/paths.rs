@@ -16,7 +16,7 @@ fn paths_are_counted() {
     }
     learn(&mut rib, 1, nth(0), said(1, 99));
     assert_eq!(counts(&rib, 1), (10, 10));
-    rib.learn(key(1), nth(0), 0, Err(Withheld::AsLoop), 100);
+    rib.refuse(key(1), nth(0), 0, Withheld::AsLoop, 100);
     assert_eq!(counts(&rib, 1), (10, 9));
     rib.unlearn(key(1), nth(1), 0);
     rib.unlearn(key(1), nth(1), 0);
@@ -31,15 +31,15 @@ fn paths_are_counted() {
 #[test]
 fn few_refused_paths_are_kept() {
     let mut rib = rib();
-    rib.learn(key(1), nth(1), 0, Err(Withheld::Martian), 0);
+    rib.refuse(key(1), nth(1), 0, Withheld::Martian, 0);
     assert_empty(&rib);
     for n in 0..10 {
-        rib.learn(key(1), nth(n), 0, Err(Withheld::Martian), 3);
+        rib.refuse(key(1), nth(n), 0, Withheld::Martian, 3);
     }
     assert_eq!((counts(&rib, 1), rib.ipv4.prefixes.len()), ((3, 0), 3));
     // One that was used and is refused now is not used, kept or not.
     learn(&mut rib, 1, nth(20), said(1, 1));
-    rib.learn(key(1), nth(20), 0, Err(Withheld::Martian), 3);
+    rib.refuse(key(1), nth(20), 0, Withheld::Martian, 3);
     assert_eq!(counts(&rib, 1), (3, 0));
     assert!(rib.route(nth(20).into()).is_none());
     assert_eq!(rib.shared.sets.len(), 0);
@@ -51,6 +51,70 @@ fn few_refused_paths_are_kept() {
     assert_empty(&rib);
 }
 
+/// What overlaps the node's networks is kept when there is no room for the rest, and what is beside
+/// a route of our own always.
+#[test]
+fn refused_paths_that_people_look_for_are_kept_longer() {
+    let mut rib = rib();
+    rib.originate(nth(100).into(), Some(&wish(1)));
+    rib.originate(nth(101).into(), Some(&wish(1)));
+    for n in 0..10 {
+        rib.refuse(key(1), nth(n), 0, Withheld::AsLoop, 3);
+    }
+    for n in 10..20 {
+        rib.refuse(key(1), nth(n), 0, Withheld::OwnPods, 3);
+    }
+    assert_eq!(counts(&rib, 1), (6, 0));
+    assert!(rib.counts(key(1), Family::Ipv4).overflowed);
+    for n in [100, 101] {
+        rib.refuse(key(1), nth(n), 0, Withheld::AsLoop, 3);
+        let route = rib.route(nth(n).into()).unwrap();
+        let withheld: Vec<_> = route.paths.iter().map(|path| path.withheld).collect();
+        assert_eq!(withheld, [None, Some(Withheld::AsLoop)]);
+    }
+    assert_eq!(counts(&rib, 1), (8, 0));
+    rib.forget(key(1), Family::Ipv4);
+    assert!(!rib.counts(key(1), Family::Ipv4).has_refused());
+    rib.originate_all(&[]);
+    while rib.poll_route().is_some() {}
+    assert_empty(&rib);
+}
+
+#[test]
+fn who_tells_what_we_originate_is_noticed() {
+    let mut rib = rib();
+    let tallies = |rib: &mut Rib| {
+        let mut found: Vec<_> = std::iter::from_fn(|| rib.take_contested()).collect();
+        found.sort_by_key(|(peer, _)| *peer);
+        found
+    };
+    let of = |nets: &[u32]| {
+        let mut tally = Tally::default();
+        for n in nets {
+            tally.add(nth(*n).into());
+        }
+        tally
+    };
+    learn(&mut rib, 1, nth(1), said(1, 1));
+    learn(&mut rib, 2, nth(1), said(2, 1));
+    rib.refuse(key(2), nth(2), 0, Withheld::AsLoop, 9);
+    assert_eq!(tallies(&mut rib), [], "it is not ours");
+    for n in 1..4 {
+        rib.originate(nth(n).into(), Some(&wish(1)));
+    }
+    assert_eq!(tallies(&mut rib), [(key(1), of(&[1])), (key(2), of(&[1, 2]))]);
+    rib.originate(nth(1).into(), Some(&wish(2)));
+    assert_eq!(tallies(&mut rib), [], "it was ours before");
+    learn(&mut rib, 3, nth(3), said(3, 1));
+    learn(&mut rib, 3, nth(2), said(3, 1));
+    rib.refuse(key(4), nth(3), 0, Withheld::AsLoop, 0);
+    learn(&mut rib, 4, nth(4), said(4, 1));
+    assert_eq!(tallies(&mut rib), [(key(3), of(&[2, 3])), (key(4), of(&[3]))]);
+    rib.mark_stale(key(3), Family::Ipv4);
+    rib.forget(key(3), Family::Ipv4);
+    assert_eq!(tallies(&mut rib), [], "what goes is no news");
+}
+
 #[test]
 fn judged_anew() {
     let mut rib = rib();
@@ -59,8 +123,8 @@ fn judged_anew() {
         learn(&mut rib, 2, nth(n), said(2, n));
     }
     let mut asked = Vec::new();
-    rib.rejudge(key(1), Family::Ipv4, &mut |net, attributes| {
-        asked.push((net, attributes.as_path.iter().last()));
+    rib.rejudge(key(1), Family::Ipv4, &mut |net, kept| {
+        asked.push((net, kept.unwrap().as_path.iter().last()));
         if net == IpNet::from(nth(2)) { Err(Withheld::Connected) } else { Ok(()) }
     });
     asked.sort_unstable();
@@ -70,6 +134,16 @@ fn judged_anew() {
     assert_eq!(route.paths[0].peer, Some(key(2)));
     assert_eq!(route.paths[1].withheld, Some(Withheld::Connected));
     assert!(route.paths[1].attributes.is_none());
+    // Refused ones stay so, for the reason that is given now.
+    rib.rejudge(key(1), Family::Ipv4, &mut |_, kept| match kept {
+        Ok(_) => Ok(()),
+        Err(why) => {
+            assert_eq!(why, Withheld::Connected);
+            Err(Withheld::OwnPods)
+        }
+    });
+    assert_eq!(counts(&rib, 1), (4, 3));
+    assert_eq!(rib.route(nth(2).into()).unwrap().paths[1].withheld, Some(Withheld::OwnPods));
 }
 
 #[test]
@@ -78,7 +152,7 @@ fn stale_paths_go_unless_they_are_said_again() {
     for n in 0..4 {
         learn(&mut rib, 1, nth(n), said(1, n));
     }
-    rib.learn(key(1), nth(9), 0, Err(Withheld::Martian), 5);
+    rib.refuse(key(1), nth(9), 0, Withheld::Martian, 5);
     learn(&mut rib, 2, nth(0), said(2, 0));
     rib.mark_stale(key(1), Family::Ipv4);
     assert!(rib.route(nth(3).into()).unwrap().paths[0].stale);
@@ -112,7 +186,7 @@ fn several_paths_of_one_peer() {
     let mut rib = rib();
     let id = rib.intern(said(1, 1));
     for path_id in 0..1_000 {
-        rib.learn(key(1), nth(1), path_id, Ok(id), 0);
+        rib.learn(key(1), nth(1), path_id, id);
     }
     rib.release(id);
     assert_eq!(counts(&rib, 1), (64, 64));

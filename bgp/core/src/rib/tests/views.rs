@@ -7,7 +7,7 @@ use super::*;
 #[test]
 fn a_route_with_its_paths_and_the_reason() {
     let mut rib = rib();
-    rib.learn(key(4), nth(1), 0, Err(Withheld::AsLoop), 10);
+    rib.refuse(key(4), nth(1), 0, Withheld::AsLoop, 10);
     let mut long = said(1, 1);
     long.as_path.prepend(65_101, 2);
     learn(&mut rib, 1, nth(1), long);
@@ -34,7 +34,7 @@ fn a_route_with_its_paths_and_the_reason() {
     rib.originate(nth(1).into(), Some(&wish(1)));
     let route = rib.route(nth(1).into()).unwrap();
     assert_eq!((route.paths[0].peer, route.reason), (None, Some(Reason::Originated)));
-    rib.learn(key(4), nth(2), 0, Err(Withheld::AsLoop), 10);
+    rib.refuse(key(4), nth(2), 0, Withheld::AsLoop, 10);
     assert_eq!(rib.route(nth(2).into()).unwrap().reason, None);
 }
 
@@ -44,7 +44,7 @@ fn routes_are_found() {
     for text in ["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "192.0.2.0/24"] {
         learn(&mut rib, 1, v4(text), said(1, 1));
     }
-    rib.learn(key(1), v4("10.1.2.3/32"), 0, Err(Withheld::Martian), 10);
+    rib.refuse(key(1), v4("10.1.2.3/32"), 0, Withheld::Martian, 10);
     rib.originate(net("2001:db8::/32"), Some(&wish(1)));
     let to = |address: &str| rib.route_to(address.parse().unwrap()).map(|route| route.net);
     assert_eq!(to("10.1.2.3"), Some(net("10.1.2.0/24")));

@@ -101,6 +101,11 @@ fn a_file_is_refused_with_the_path_to_what_is_wrong() {
     assert!(error.to_string().contains("peers[0].name"), "{error}");
     assert!(parse(r#"{"asn":0,"routerId":"1.1.1.1"}"#).is_err());
     assert!(parse(r#"{"asn":1,"routerId":"0.0.0.0"}"#).is_err());
+    let own = |connected| {
+        parse(&format!(r#"{{"asn":1,"routerId":"1.1.1.1",{connected}"own":["10.1.0.0/24"]}}"#))
+    };
+    assert!(own("").unwrap_err().to_string().contains("connected"));
+    assert!(own(r#""connected":[],"#).is_ok());
 }
 
 #[test]

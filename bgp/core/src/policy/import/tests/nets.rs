@@ -1,7 +1,5 @@
 //! Prefixes: martians, connected networks, rules.
 
-use std::sync::Arc;
-
 use flock_bgp_wire::Net;
 use ipnet::{Ipv4Net, Ipv6Net};
 use proptest::prelude::*;
@@ -64,7 +62,7 @@ fn martians() {
         ("ff00::/8", false),
         ("ff02::1/128", false),
     ];
-    let judge = Judge { connected: None, ..external() };
+    let judge = Judge { networks: None, ..external() };
     for (prefix, routable) in cases {
         let verdict = if routable { Ok(()) } else { Err(Withheld::Martian) };
         assert_eq!(net(&judge, prefix), verdict, "{prefix}");
@@ -74,7 +72,7 @@ fn martians() {
 #[test]
 fn connected_networks() {
     let connected = ["192.0.2.0/24", "10.9.9.9/32", "2001:db8:ffff::5/64", "0.0.0.0/0"];
-    let judge = Judge { connected: Some(Arc::from(networks(&connected))), ..external() };
+    let judge = Judge { networks: networks(&connected, &[]), ..external() };
     let cases = [
         ("192.0.2.0/24", false),
         ("192.0.2.128/25", false),
@@ -97,6 +95,44 @@ fn connected_networks() {
     }
 }
 
+/// Their networks are the pods' of this node: no part of them is anybody else's to tell.
+#[test]
+fn networks_of_our_pods() {
+    let own = ["10.244.1.0/24", "10.9.9.9/32", "2001:db8:a::5/64", "0.0.0.0/0"];
+    let judge = Judge { networks: networks(&["10.244.0.0/16"], &own), ..external() };
+    let cases = [
+        ("10.244.1.0/24", Err(Withheld::OwnPods)),
+        ("10.244.1.128/25", Err(Withheld::OwnPods)),
+        ("10.244.1.7/32", Err(Withheld::OwnPods)),
+        ("10.244.2.0/24", Err(Withheld::Connected)),
+        ("10.244.0.0/23", Err(Withheld::Connected)),
+        ("10.0.0.0/8", Ok(())),
+        ("10.9.9.9/32", Err(Withheld::OwnPods)),
+        ("10.9.9.8/31", Ok(())),
+        ("0.0.0.0/0", Ok(())),
+        ("2001:db8:a::/64", Err(Withheld::OwnPods)),
+        ("2001:db8:a::1/128", Err(Withheld::OwnPods)),
+        ("2001:db8:a::/63", Ok(())),
+        ("::/0", Ok(())),
+        // The bits of 10.244.1.0/24, but of the other family.
+        ("af4:100::/24", Ok(())),
+    ];
+    for (prefix, verdict) in cases {
+        assert_eq!(net(&judge, prefix), verdict, "{prefix}");
+    }
+}
+
+#[test]
+fn networks_in_other_words_are_the_same() {
+    let networks = |connected, own| networks(connected, own).unwrap();
+    let said = networks(&["10.0.0.0/24", "10.1.0.0/24"], &["10.2.0.0/24"]);
+    let order = ["10.1.0.7/24", "10.0.0.0/24", "10.1.0.0/24"];
+    assert_eq!(said, networks(&order, &["10.2.0.9/24", "10.2.0.0/24"]));
+    assert_ne!(said, networks(&["10.0.0.0/24"], &["10.2.0.0/24"]));
+    assert_ne!(said, networks(&["10.0.0.0/24", "10.1.0.0/24", "10.2.0.0/24"], &[]));
+    assert_ne!(networks(&["0.0.0.0/0"], &[]), networks(&[], &[]), "next hops are there");
+}
+
 #[test]
 fn rules() {
     let accept = vec![
@@ -107,7 +143,7 @@ fn rules() {
         rule("2001:db8::/32", 32, 64),
     ];
     let import = Some(Import { accept, max_prefixes: 1 });
-    let judge = Judge { import, connected: None, ..external() };
+    let judge = Judge { import, networks: None, ..external() };
     let cases = [
         ("0.0.0.0/0", true),
         ("1.0.0.0/8", false),
