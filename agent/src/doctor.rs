@@ -1,6 +1,5 @@
-//! The doctor behind `flock-agent check`, and the desk that answers the admin socket. It looks at
-//! the kernel, the state and the configuration and changes nothing; every finding that is not
-//! well says what to do.
+//! The doctor behind `flock-agent check`. It looks at the kernel, the state, the configuration and
+//! the sessions and changes nothing; every finding that is not well says what to do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
@@ -9,14 +8,14 @@ use std::sync::Arc;
 
 use flock_dataplane::Netns;
 use ipnet::IpNet;
-use serde_json::Value;
 
+use crate::bgp::Bgp;
 use crate::cli::Run;
+use crate::cli::bgp::{PeerState, PeersArgs};
 use crate::cli::check::{Finding, Report, Status};
 use crate::install::{CONFLIST, Places};
 use crate::pods::book::{Attachment, Phase};
 use crate::pods::{self, Pods};
-use crate::server::admin::Answers;
 use crate::source::{NodeState, Standing};
 
 /// The sysctls that packets of pods need, and their values.
@@ -34,28 +33,19 @@ const SHOWN: usize = 5;
 /// Looks, and answers.
 pub struct Doctor {
     pods: Arc<Pods>,
+    bgp: Bgp,
     socket: PathBuf,
     state_file: PathBuf,
     spool: PathBuf,
     places: Option<Places>,
 }
 
-impl Answers for Doctor {
-    async fn answer(&self, op: &str, _args: &Value) -> Result<Value, String> {
-        let answer = match op {
-            "pods" => serde_json::to_value(self.pods.list().await.map_err(|e| e.to_string())?),
-            "check" => serde_json::to_value(self.examine().await?),
-            other => return Err(format!("unknown op {other:?}; expected pods or check")),
-        };
-        answer.map_err(|error| error.to_string())
-    }
-}
-
 impl Doctor {
     /// For an agent that runs like this.
-    pub fn new(pods: Arc<Pods>, args: &Run) -> Self {
+    pub fn new(pods: Arc<Pods>, bgp: Bgp, args: &Run) -> Self {
         Self {
             pods,
+            bgp,
             socket: args.socket.clone(),
             state_file: args.state_dir.join("allocations.json"),
             spool: args.spool_dir(),
@@ -63,7 +53,8 @@ impl Doctor {
         }
     }
 
-    async fn examine(&self) -> Result<Report, String> {
+    /// What it finds.
+    pub async fn examine(&self) -> Result<Report, String> {
         let attachments: Vec<Attachment> = self
             .pods
             .ledger
@@ -83,6 +74,8 @@ impl Doctor {
         findings.push(self.links(&attachments).await);
         findings.push(self.kernel(&attachments).await);
         findings.extend(self.pools().await);
+        findings.extend(self.sessions().await?);
+        findings.extend(self.conflicts().await);
         findings.extend(self.places.as_ref().map(conflist_order));
         Ok(Report { findings })
     }
@@ -182,6 +175,38 @@ impl Doctor {
                 "set spec.mtu of the NodeConfig, and start these pods again",
             ),
         }
+    }
+
+    async fn sessions(&self) -> Result<Vec<Finding>, String> {
+        let peers = self.bgp.peers(&PeersArgs::default()).await?.peers;
+        let drained = self.bgp.drain_status().await?.since.is_some();
+        let mut findings: Vec<Finding> = peers
+            .into_iter()
+            .map(|peer| {
+                let what = format!("BGP peer {}", peer.name);
+                if peer.state == PeerState::Established {
+                    let words = format!("Established, {} routes told", peer.advertised);
+                    return well(&what, words);
+                }
+                let why = peer.last_error.unwrap_or_else(|| "no word from it yet".into());
+                let remedy = if drained {
+                    "the node is drained; `flock-agent drain --undo` brings it back"
+                } else {
+                    "see `flock-agent bgp show peers` for the peer, and the peer's own log"
+                };
+                warn(&what, format!("{}: {why}", peer.state), remedy)
+            })
+            .collect();
+        if drained {
+            let words = "not in service".into();
+            findings.push(warn("drain", words, "`flock-agent drain --undo` brings it back"));
+        }
+        Ok(findings)
+    }
+
+    async fn conflicts(&self) -> Vec<Finding> {
+        let conflicts = self.bgp.conflicts().await.into_iter();
+        conflicts.map(|found| warn("conflict", found.to_string(), found.remedy())).collect()
     }
 
     fn spool(&self) -> Finding {

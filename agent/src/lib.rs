@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 pub mod annotations;
+pub mod bgp;
 pub mod cli;
 pub mod config;
 pub mod doctor;
+pub mod fib;
 pub mod install;
 pub mod ipam;
 pub mod log;

@@ -1,8 +1,8 @@
 //! `flock-agent run`: the order in which the daemon starts and stops, and the tasks that live in
 //! between (ARCHITECTURE.md has the table). Nothing is decided here but order:
 //!
-//! lock, store, source, kernel; recovery; admin socket, spool; a NodeConfig and its node routes; only
-//! then the CNI socket and, last of all, the conflist.
+//! lock, store, source, kernel; recovery; node routes, and then the speaker; admin socket, spool; a
+//! NodeConfig; only then the CNI socket and, last of all, the conflist.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,6 +13,7 @@ use anyhow::{Context, bail};
 use flock_dataplane::{Dataplane, NodeSettings};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::bgp::{Bgp, Starting};
 use crate::cli::Run;
 use crate::doctor::Doctor;
 use crate::notify::Watcher;
@@ -20,6 +21,7 @@ use crate::pods::Pods;
 use crate::pods::book::Book;
 use crate::pods::ledger::Ledger;
 use crate::reconcile::Reconciler;
+use crate::server::desk::Desk;
 use crate::server::socket::{self, Socket};
 use crate::server::{admin, cni};
 use crate::source::{NodeState, Source, standalone};
@@ -74,6 +76,7 @@ struct Agent {
     node: String,
     pods: Arc<Pods>,
     server: cni::Server,
+    bgp: Bgp,
     admin: Arc<Socket>,
     /// Held for the whole life: two agents on one state would undo each other.
     _lock: File,
@@ -105,14 +108,25 @@ impl Agent {
             .context("cannot prepare the node")?;
         let ledger = Ledger::start(Book::default());
         let reconciler = Reconciler::start(ledger.clone(), dataplane.clone(), source.clone());
-        let pods = Pods::new(ledger, store, dataplane, source, reconciler, false);
+        let (bgp, speaker) = Bgp::prepare(
+            &node,
+            &args.state_dir,
+            source.clone(),
+            dataplane.clone(),
+            reconciler.clone(),
+        )
+        .map_err(anyhow::Error::msg)?;
+        let sessions = bgp.ready_sessions();
+        let pods = Pods::new(ledger, store, dataplane, source, reconciler, sessions, false);
         tracing::info!(node, standalone = %directory.display(), "flock-agent {}", env!("CARGO_PKG_VERSION"));
         // Needs no NodeConfig: the pods that are there go on without one.
-        recover(&pods, found).await?;
-        let doctor = Arc::new(Doctor::new(pods.clone(), &args));
+        recover(&pods, found, &bgp, speaker).await?;
+        let doctor = Doctor::new(pods.clone(), bgp.clone(), &args);
+        let desk = Desk { pods: pods.clone(), bgp: bgp.clone(), doctor };
         let admin = Arc::new(Socket::open(&args.admin_socket).await?);
-        tokio::spawn(admin::serve(admin.clone(), doctor));
-        Ok(Self { args, node, pods, server: cni::Server::default(), admin, _lock: lock })
+        tokio::spawn(admin::serve(admin.clone(), Arc::new(desk)));
+        let server = cni::Server::default();
+        Ok(Self { args, node, pods, server, bgp, admin, _lock: lock })
     }
 
     /// Carries out what was spooled, then serves for ever.
@@ -186,19 +200,26 @@ impl Agent {
         }
     }
 
-    /// Lets calls under way end. The kernel and the disk stay as they are.
+    /// Lets calls under way end, then closes sessions without a word: peers keep our routes until we
+    /// are back. The kernel and the disk stay as they are.
     async fn farewell(self) {
         if tokio::time::timeout(FAREWELL, self.server.quiet()).await.is_err() {
             tracing::warn!(
                 "calls under way did not end in time; the next start finishes or undoes them"
             );
         }
+        self.bgp.fall_silent().await;
         drop(self.admin);
     }
 }
 
-/// Makes disk, kernel and book agree, and keeps them so.
-async fn recover(pods: &Arc<Pods>, found: Vec<Allocation>) -> anyhow::Result<()> {
+/// Makes disk, kernel and book agree, and keeps them so; then the speaker may speak of them.
+async fn recover(
+    pods: &Arc<Pods>,
+    found: Vec<Allocation>,
+    bgp: &Bgp,
+    speaker: Starting,
+) -> anyhow::Result<()> {
     // Before the first look, so that nothing falls between the two.
     let drifts = pods.dataplane.monitor().context("cannot watch the kernel")?;
     let recovered = pods.recover(found).await?;
@@ -211,7 +232,8 @@ async fn recover(pods: &Arc<Pods>, found: Vec<Allocation>) -> anyhow::Result<()>
         "pods recovered"
     );
     pods.reconciler.begin();
-    tokio::spawn(pods.clone().keep_repaired(drifts));
+    speaker.begin();
+    tokio::spawn(pods.clone().keep_repaired(drifts, bgp.clone()));
     Ok(())
 }
 

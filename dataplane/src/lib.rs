@@ -17,6 +17,9 @@ mod channel;
 mod difference;
 mod error;
 pub mod fault;
+mod glance;
+mod interfaces;
+mod learned;
 mod monitor;
 mod names;
 mod netns;
@@ -43,6 +46,8 @@ use tokio::sync::mpsc;
 pub use apply::{LinkFacts, Wired};
 pub use difference::Difference;
 pub use error::{Error, Refusal};
+pub use interfaces::{Interface, InterfaceAddress, Way};
+pub use learned::{LEARNED_HOST6_METRIC, LEARNED_METRIC, LearnedHop, LearnedRoute};
 pub use monitor::Drift;
 pub use names::{host_ifname, host_ifname_nth};
 pub use netns::{Netns, NetnsId};
@@ -149,6 +154,36 @@ impl Dataplane {
         self.pool.run(routes::our_routes).await
     }
 
+    /// Makes each route so: created, replaced, or removed where it has no next
+    /// hops; absent is success. A verdict for each, in order: one that is
+    /// refused, as [`Error::RouteTaken`] where another program has its place,
+    /// keeps none of the others from being done. Of many, those not yet begun
+    /// are left when the future is dropped.
+    pub async fn set_learned(
+        &self,
+        routes: Vec<LearnedRoute>,
+    ) -> Result<Vec<Result<(), Error>>, Error> {
+        learned::set_all(&self.pool, routes).await
+    }
+
+    /// The learned routes that the kernel has. A next hop whose link is down
+    /// or has no carrier is left out.
+    pub async fn learned_routes(&self) -> Result<Vec<LearnedRoute>, Error> {
+        self.pool.run(learned::learned_routes).await
+    }
+
+    /// Every interface of the node that is not a pod's.
+    pub async fn interfaces(&self) -> Result<Vec<Interface>, Error> {
+        self.pool.run(interfaces::interfaces).await
+    }
+
+    /// How the node reaches an address without what it learned, so that no
+    /// next hop is resolved through itself. `None` where only learned routes
+    /// lead there, or none, or where it is the node's own or link-local.
+    pub async fn way_to(&self, address: IpAddr) -> Result<Option<Way>, Error> {
+        self.pool.run(move |worker| interfaces::way_to(worker, address)).await
+    }
+
     /// The interface by which the node reaches an address.
     pub async fn uplink_towards(&self, address: IpAddr) -> Result<Option<Uplink>, Error> {
         self.pool.run(move |worker| routes::uplink_towards(worker, address)).await
@@ -165,10 +200,11 @@ impl Dataplane {
         self.pool.run(routes::default_uplink).await
     }
 
-    /// Tells what of flock's is removed, by whomever: the caller compares
+    /// Tells what of flock's is removed and not by [`Self::remove_route`] and
+    /// the like, and when the node's own networks change: the caller compares
     /// with its wishes. Ends when the receiver is dropped.
     pub fn monitor(&self) -> Result<mpsc::Receiver<Drift>, Error> {
-        monitor::start(self.pool.home())
+        monitor::start(self.pool.home(), self.pool.ports())
     }
 
     /// The node's own namespace.

@@ -33,6 +33,7 @@ use crate::store::{Allocation, State, Store};
 use book::{Attachment, Phase};
 use ledger::{Closed, Ledger};
 pub use reaper::Reaper;
+pub(crate) use recover::boot_id;
 use turns::Turns;
 
 /// Everything that the walks of a pod need.
@@ -55,6 +56,8 @@ pub struct Pods {
     turns: Turns,
     /// When the agent started to serve, for `status`.
     started: tokio::time::Instant,
+    /// BGP sessions that are up and have been told everything.
+    sessions: watch::Receiver<u32>,
     /// The uplink's MTU as last asked for, under which configuration and when.
     uplink_mtu: watch::Sender<Option<(Arc<NodeConfig>, Instant, u32)>>,
 }
@@ -67,6 +70,7 @@ impl Pods {
         dataplane: Dataplane,
         source: Source,
         reconciler: Reconciler,
+        sessions: watch::Receiver<u32>,
         names_required: bool,
     ) -> Arc<Self> {
         let reaper = Reaper::start(ledger.clone(), dataplane.clone());
@@ -82,6 +86,7 @@ impl Pods {
             names_required,
             turns,
             started,
+            sessions,
             uplink_mtu: watch::Sender::new(None),
         })
     }

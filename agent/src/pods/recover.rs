@@ -178,7 +178,7 @@ fn without_link(record: &Allocation) -> Fate {
 }
 
 /// This boot of the kernel.
-pub(super) fn boot_id() -> Option<String> {
+pub(crate) fn boot_id() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(text.trim().to_owned()).filter(|id| !id.is_empty())
 }

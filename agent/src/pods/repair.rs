@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 
 use super::book::{Attachment, Book, Phase};
 use super::{Pods, called, link};
+use crate::bgp::Bgp;
 use crate::store::Key;
 
 /// Repairs a second at most.
@@ -22,16 +23,16 @@ const PACE: NonZeroU32 = NonZeroU32::new(50).unwrap();
 impl Pods {
     /// Follows the monitor for as long as it speaks. The first thing done is a full look, because
     /// anything may have happened while the agent was away.
-    pub async fn keep_repaired(self: Arc<Self>, mut drifts: mpsc::Receiver<Drift>) {
+    pub async fn keep_repaired(self: Arc<Self>, mut drifts: mpsc::Receiver<Drift>, bgp: Bgp) {
         let pace = RateLimiter::direct(Quota::per_second(PACE));
         self.repair_all().await;
         while let Some(drift) = drifts.recv().await {
-            self.repair_after(drift, &pace).await;
+            self.repair_after(drift, &pace, &bgp).await;
         }
         tracing::error!("the kernel monitor has ended; drift is no longer repaired");
     }
 
-    async fn repair_after(&self, drift: Drift, pace: &DefaultDirectRateLimiter) {
+    async fn repair_after(&self, drift: Drift, pace: &DefaultDirectRateLimiter, bgp: &Bgp) {
         match drift {
             Drift::LinkGone { name: ifname } => {
                 let find = move |book: &mut Book| {
@@ -50,7 +51,9 @@ impl Pods {
                 let find = move |book: &mut Book| book.by_address(address).cloned();
                 self.repair_found(find, pace).await;
                 self.reconciler.recheck_if_installed(&destination);
+                bgp.fib().recheck_if_installed(&destination).await;
             }
+            Drift::NetworksChanged => bgp.networks_changed().await,
             Drift::RulesGone => {
                 pace.until_ready().await;
                 tracing::warn!("the anti-spoofing rules were removed; putting them back");
@@ -65,6 +68,7 @@ impl Pods {
                 pace.until_ready().await;
                 self.repair_all().await;
                 self.reconciler.recheck();
+                bgp.networks_changed().await;
             }
         }
     }

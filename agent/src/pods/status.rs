@@ -25,11 +25,12 @@ impl Pods {
             self.store.probe().await.map_err(|error| not_available(error.to_string()))?;
         }
         let waited = self.started.elapsed();
+        let up = *self.sessions.borrow();
         match &config.readiness {
-            Some(wish) if wish.sessions > 0 && waited < wish.timeout => {
+            Some(wish) if up < wish.sessions && waited < wish.timeout => {
                 let left = wish.timeout.saturating_sub(waited).as_secs() + 1;
                 Err(not_available(format!(
-                    "0 of {} BGP sessions are up; ready in {left} s at the latest",
+                    "{up} of {} BGP sessions are up and told everything; ready in {left} s at the latest",
                     wish.sessions
                 )))
             }

@@ -55,6 +55,10 @@ pub mod op {
     pub const DRAIN_UNDO: &str = "drain.undo";
     /// How far it is, [`DrainStatus`](crate::cli::drain::DrainStatus).
     pub const DRAIN_STATUS: &str = "drain.status";
+
+    /// All of them.
+    pub const ALL: [&str; 8] =
+        [PODS, CHECK, BGP_SUMMARY, BGP_PEERS, BGP_ROUTES, DRAIN, DRAIN_UNDO, DRAIN_STATUS];
 }
 
 /// The arguments of an op that takes none.

@@ -3,5 +3,6 @@
 
 pub mod admin;
 pub mod cni;
+pub mod desk;
 mod line;
 pub mod socket;

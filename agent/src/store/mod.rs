@@ -18,9 +18,11 @@ mod decode;
 mod disk;
 mod error;
 mod handle;
+mod keepsake;
 mod writer;
 
 pub use allocation::{Allocation, Key, State};
 pub use disk::{Gate, Step};
 pub use error::StoreError;
 pub use handle::{Counters, Durable, Store};
+pub use keepsake::Keepsake;

@@ -1,0 +1,440 @@
+//! The task around the speaker. It follows the NodeConfig, the node's networks, passwords and the
+//! operator, and decides the order in which things are said:
+//!
+//! routes of the node first (`reconcile`); then a speaker without peers; everything that is
+//! originated; the marker on disk; networks; and only then peers. So the first UPDATE of a session
+//! has all, and End-of-RIB is true.
+
+mod service;
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use flock_bgp::{Farewell, PeerConfig, SpeakerConfig, State};
+use flock_bgp_io::{Handle, Listen, Notices, Running, Told};
+use flock_dataplane::Dataplane;
+use ipnet::IpNet;
+use jiff::Timestamp;
+use rand::RngExt;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use super::conflicts::Reports;
+use super::drain::{DrainFile, Stage};
+use super::journal::Journal;
+use super::marker::{Marker, Past};
+use super::peers::{self, Facts, Plan};
+use super::{Live, Published, Request, identity, password};
+use crate::config::{Bgp, Endpoint, NodeConfig};
+use crate::fib::Fib;
+use crate::reconcile::Reconciler;
+use crate::reconcile::desired::configured;
+use crate::source::Source;
+
+/// How long withdrawals may take before sessions are closed all the same.
+const WITHDRAWN_WITHIN: Duration = Duration::from_secs(5);
+/// When the kernel is asked again for what it did not tell.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Between two looks at the node's networks, however often somebody changes them.
+const SPACING: Duration = Duration::from_millis(50);
+
+/// Everything around the speaker.
+pub(super) struct Around {
+    pub(super) node: Arc<str>,
+    pub(super) source: Source,
+    pub(super) dataplane: Dataplane,
+    pub(super) reconciler: Reconciler,
+    pub(super) fib: Fib,
+    pub(super) published: Published,
+    pub(super) wake: Arc<Notify>,
+}
+
+/// What makes a speaker another one when it changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    asn: u32,
+    id: Ipv4Addr,
+    listen_port: Option<u16>,
+}
+
+/// A speaker that lives.
+struct Speaking {
+    identity: Identity,
+    handle: Handle,
+    notices: Notices,
+    peers: Vec<PeerConfig>,
+    networks: (Vec<IpNet>, Vec<IpNet>),
+    drain: bool,
+}
+
+pub(super) struct Task {
+    around: Around,
+    marker: Marker,
+    drain_file: DrainFile,
+    stage: Option<Stage>,
+    speaking: Option<Speaking>,
+    /// One has spoken in this life: another one is a restart.
+    has_spoken: bool,
+    folders: password::Folders,
+    journal: Journal,
+    reports: Reports,
+    /// What was learned before is swept at the latest then; `None`: it has been.
+    sweep_at: Option<Instant>,
+    /// The NodeConfig that the speaker follows.
+    followed: Option<Arc<NodeConfig>>,
+    /// When that was last looked at, and is to be again.
+    looked: Option<Instant>,
+    look_at: Option<Instant>,
+}
+
+impl Task {
+    pub(super) fn new(around: Around, marker: Marker, drain_file: DrainFile) -> Self {
+        let stage = *around.published.stage.borrow();
+        Self {
+            around,
+            marker,
+            drain_file,
+            stage,
+            speaking: None,
+            has_spoken: false,
+            folders: password::Folders::default(),
+            journal: Journal::default(),
+            reports: Reports::default(),
+            sweep_at: None,
+            followed: None,
+            looked: None,
+            look_at: Some(Instant::now()),
+        }
+    }
+
+    pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Request>) {
+        if let Some(stage) = self.stage {
+            tracing::warn!(
+                drain = stage.told(Timestamp::now()),
+                "the node is not in service; `flock-agent drain --undo` brings it back"
+            );
+        }
+        if matches!(self.stage, Some(Stage::Drained { .. })) {
+            self.around.fib.hold(true).await;
+            self.around.reconciler.hush(true).await;
+        }
+        let mut changes = self.around.source.changes();
+        loop {
+            if self.look_at.is_some_and(|at| at <= Instant::now()) {
+                self.follow().await;
+            }
+            self.review().await;
+            self.report().await;
+            let next = self.next_moment();
+            let pause = async {
+                match next {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let news = async {
+                match &mut self.speaking {
+                    Some(speaking) => speaking.notices.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                changed = changes.changed() => match changed {
+                    Ok(()) if self.is_followed() => {}
+                    Ok(()) => self.look_soon(Duration::ZERO),
+                    Err(_) => return,
+                },
+                () = self.around.wake.notified() => self.look_soon(SPACING),
+                request = inbox.recv() => match request {
+                    Some(Request::Silence(answer)) => {
+                        self.fall_silent().await;
+                        let _ = answer.send(());
+                        return;
+                    }
+                    Some(request) => self.obey(request).await,
+                    None => return,
+                },
+                told = news => self.hear(told).await,
+                () = pause => {}
+            }
+            self.advance_drain().await;
+        }
+    }
+
+    /// The NodeConfig is the one that the speaker follows: only pods changed.
+    fn is_followed(&self) -> bool {
+        let world = self.around.source.world();
+        world.node.config().map(Arc::as_ptr) == self.followed.as_ref().map(Arc::as_ptr)
+    }
+
+    /// What there is to follow is looked at, now or so long after the last look.
+    fn look_soon(&mut self, spacing: Duration) {
+        let at = self.looked.map_or_else(Instant::now, |looked| looked + spacing);
+        self.look_at = Some(self.look_at.map_or(at, |known| known.min(at)));
+    }
+
+    fn next_moment(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let left = self.stage.and_then(|stage| stage.left(Timestamp::now()));
+        let withdraw = left.map(|left| now + left);
+        let sweep = self.sweep_at.filter(|_| self.stage.is_none());
+        [withdraw, sweep, self.look_at, self.reports.next_look()].into_iter().flatten().min()
+    }
+
+    /// Makes the speaker what the NodeConfig says.
+    async fn follow(&mut self) {
+        self.look_at = None;
+        self.looked = Some(Instant::now());
+        let world = self.around.source.world();
+        let config = world.node.config().cloned();
+        self.followed = config.clone();
+        let speaks = config.as_ref().and_then(|config| Some((config, config.bgp.as_ref()?)));
+        let Some((config, bgp)) = speaks else { return self.stop().await };
+        let id = bgp.router_id.unwrap_or_else(|| identity::router_id(&self.around.node));
+        let identity = Identity { asn: bgp.asn, id, listen_port: bgp.listen_port };
+        if self.speaking.as_ref().is_none_or(|speaking| speaking.identity != identity) {
+            self.start(identity, bgp).await;
+        }
+        let Some(facts) = self.facts(bgp).await else { return };
+        let plan = peers::plan(config, bgp, &facts);
+        self.tell(config, &facts, plan).await;
+    }
+
+    /// What the node looks like. Where the kernel does not say, what was told before stays.
+    async fn facts(&mut self, bgp: &Bgp) -> Option<Facts> {
+        self.folders.follow(bgp, &self.around.wake);
+        let mut facts = Facts::default();
+        match self.around.dataplane.interfaces().await {
+            Ok(interfaces) => facts.interfaces = interfaces,
+            Err(error) => {
+                tracing::error!(%error, "cannot read the node's interfaces; trying again");
+                self.look_soon(PAUSE);
+                return None;
+            }
+        }
+        for peer in &bgp.peers {
+            if let Some(password) = &peer.password {
+                facts.secrets.insert(peer.name.clone(), password::read(password));
+            }
+            if let Endpoint::Address(address) = peer.endpoint
+                && let Some(dev) = self.way(address, &facts).await
+            {
+                facts.ways.insert(address, dev);
+            }
+        }
+        if matches!(self.stage, Some(Stage::Drained { .. })) {
+            facts.farewell = Some(format!("flock: {} is drained", self.around.node).into());
+        }
+        Some(facts)
+    }
+
+    /// The interface towards a peer that is on no network of ours.
+    async fn way(&self, address: IpAddr, facts: &Facts) -> Option<u32> {
+        let near = facts.interfaces.iter().flat_map(|interface| &interface.addresses);
+        if near.into_iter().any(|on| on.network().contains(&address)) {
+            return None;
+        }
+        self.around.dataplane.way_to(address).await.ok().flatten().map(|way| way.dev)
+    }
+
+    /// Tells the speaker what is not as it was told.
+    async fn tell(&mut self, config: &NodeConfig, facts: &Facts, plan: Plan) {
+        let draining = self.stage.is_some();
+        let Some(speaking) = &mut self.speaking else { return };
+        let handle = speaking.handle.clone();
+        // A handle whose speaker has ended: there is nobody to tell.
+        if std::mem::replace(&mut speaking.drain, draining) != draining {
+            let _ = handle.drain(draining).await;
+        }
+        let mut own: Vec<IpNet> = configured(Some(config)).collect();
+        let mut connected = peers::connected(&facts.interfaces);
+        for list in [&mut own, &mut connected] {
+            list.sort_unstable();
+            list.dedup();
+        }
+        let networks = (connected, own);
+        if speaking.networks != networks {
+            let _ = handle.networks(networks.0.clone(), networks.1.clone()).await;
+            speaking.networks = networks;
+        }
+        if speaking.peers != plan.peers {
+            let _ = handle.peers(plan.peers.clone()).await;
+            speaking.peers = plan.peers;
+        }
+        let untold: Arc<[_]> = plan.untold.into();
+        self.around.published.live.send_if_modified(|live| {
+            let Some(live) = live.as_mut().filter(|live| live.untold != untold) else {
+                return false;
+            };
+            for peer in untold.iter() {
+                tracing::warn!(peer = peer.name, reason = peer.reason, "peer not followed");
+            }
+            live.untold = untold;
+            true
+        });
+    }
+
+    async fn start(&mut self, identity: Identity, bgp: &Bgp) {
+        if self.speaking.is_some() {
+            tracing::warn!("AS number, router ID or port changed: every session begins anew");
+            self.fall_silent().await;
+        }
+        let past = if self.has_spoken { Past::Restarted } else { self.marker.past() };
+        let restarted = past == Past::Restarted;
+        let config = SpeakerConfig {
+            restarted,
+            forwarding_kept: restarted,
+            install: true,
+            ..SpeakerConfig::new(identity.asn, identity.id, rand::rng().random())
+        };
+        let Running { handle, notices, routes } = match listening(&config, identity.listen_port) {
+            Ok(running) => running,
+            Err(error) => {
+                tracing::error!(error, "the speaker cannot start; trying again");
+                self.look_soon(PAUSE);
+                return;
+            }
+        };
+        tracing::info!(
+            asn = identity.asn,
+            router_id = %identity.id,
+            listening = ?handle.listening(),
+            ?past,
+            "speaking BGP"
+        );
+        self.around.fib.follow(routes).await;
+        let longest = bgp.peers.iter().filter(|peer| peer.import.is_some());
+        let longest = longest.map(|peer| peer.graceful_restart.unwrap_or_default()).max();
+        self.sweep_at = Some(Instant::now() + longest.unwrap_or_default());
+        self.around.reconciler.speak_to(Some(handle.clone())).await;
+        self.has_spoken = true;
+        self.mark().await;
+        let (asn, id, untold) = (identity.asn, identity.id, Arc::default());
+        let live = Live { handle: handle.clone(), asn, id, untold };
+        self.around.published.live.send_replace(Some(live));
+        self.speaking = Some(Speaking {
+            identity,
+            handle,
+            notices,
+            peers: Vec::new(),
+            networks: (Vec::new(), Vec::new()),
+            drain: false,
+        });
+    }
+
+    /// From now on a start is a restart, unless the node said goodbye.
+    async fn mark(&self) {
+        if matches!(self.stage, Some(Stage::Drained { .. })) {
+            return;
+        }
+        let marker = self.marker.clone();
+        let written = tokio::task::spawn_blocking(move || marker.write()).await;
+        if let Ok(Err(error)) = written {
+            tracing::error!(%error, "cannot note that sessions are up: after a restart of the agent peers would drop this node's routes for a moment");
+        }
+    }
+
+    /// `spec.bgp` is gone: so are the peers, with a word.
+    async fn stop(&mut self) {
+        let Some(old) = self.speaking.take() else { return };
+        tracing::info!("spec.bgp is gone: every session ends");
+        let _ = old.handle.peers(Vec::new()).await;
+        let _ = tokio::time::timeout(WITHDRAWN_WITHIN, old.handle.settled()).await;
+        let _ = old.handle.farewell(Farewell::Silent).await;
+        self.around.published.live.send_replace(None);
+        self.around.published.ready.send_replace(0);
+        self.around.reconciler.speak_to(None).await;
+        self.around.fib.sweep().await;
+        self.sweep_at = None;
+        self.forget_marker().await;
+    }
+
+    /// We come back: connections close without a word (RFC 4724).
+    async fn fall_silent(&mut self) {
+        if let Some(speaking) = self.speaking.take() {
+            let _ = speaking.handle.farewell(Farewell::Silent).await;
+        }
+    }
+
+    async fn forget_marker(&mut self) {
+        self.has_spoken = false;
+        let marker = self.marker.clone();
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || marker.clear()).await {
+            tracing::error!(%error, "cannot remove the marker of the last life");
+        }
+    }
+
+    async fn hear(&mut self, told: Option<Told>) {
+        let Some(speaking) = &self.speaking else { return };
+        match told {
+            Some(told) => {
+                let (handle, reconciler) = (&speaking.handle, &self.around.reconciler);
+                if self.journal.write(told, handle, reconciler).await {
+                    self.reports.look(handle, reconciler).await;
+                }
+            }
+            None => {
+                tracing::error!("the speaker has ended; starting another");
+                self.speaking = None;
+                self.look_soon(PAUSE);
+            }
+        }
+    }
+
+    /// What follows from the state of the sessions.
+    async fn review(&mut self) {
+        let Some(speaking) = &self.speaking else { return };
+        let all = speaking.handle.query(|speaker| speaker.peers().collect::<Vec<_>>()).await;
+        let Ok(all) = all else { return };
+        let is_ready = |peer: &&flock_bgp::PeerStatus| {
+            peer.state == State::Established
+                && peer.families.iter().all(|family| !family.negotiated || family.end_of_rib_sent)
+        };
+        let ready = u32::try_from(all.iter().filter(is_ready).count()).unwrap_or(u32::MAX);
+        self.around
+            .published
+            .ready
+            .send_if_modified(|known| std::mem::replace(known, ready) != ready);
+        let Some(sweep_at) = self.sweep_at.filter(|_| self.stage.is_none()) else { return };
+        let imports = speaking.peers.iter().filter(|peer| peer.import.is_some());
+        let imports: BTreeSet<&str> = imports.map(|peer| &*peer.name).collect();
+        let complete = all.iter().filter(|peer| imports.contains(&*peer.name)).all(|peer| {
+            let told = |f: &flock_bgp::FamilyStatus| !f.negotiated || f.end_of_rib_received;
+            peer.state == State::Established && peer.families.iter().all(told)
+        });
+        if complete || Instant::now() >= sweep_at {
+            self.sweep_at = None;
+            self.around.fib.sweep().await;
+        }
+    }
+
+    /// Conflicts that were found a while ago: are they still there?
+    async fn report(&mut self) {
+        let due = self.reports.next_look().is_some_and(|at| at <= Instant::now());
+        if let Some(speaking) = self.speaking.as_ref().filter(|_| due) {
+            self.reports.look(&speaking.handle, &self.around.reconciler).await;
+        }
+    }
+}
+
+/// Listens for both families. A port that somebody else has is no reason to be silent: we dial.
+fn listening(config: &SpeakerConfig, port: Option<u16>) -> Result<Running, String> {
+    let any = [IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::UNSPECIFIED)];
+    let addresses = port.into_iter().flat_map(|port| any.map(|ip| SocketAddr::new(ip, port)));
+    let listen = Listen { addresses: addresses.collect(), ..Listen::default() };
+    match flock_bgp_io::start(config.clone(), &listen) {
+        Ok(running) => Ok(running),
+        Err(error) if listen.addresses.is_empty() => Err(error.to_string()),
+        Err(error) => {
+            let why = format!("{error}: {}", error.source);
+            tracing::error!(
+                why,
+                "peers cannot connect to this node, it only connects to them; stop whatever has the port, or set spec.bgp.listenPort, and restart the agent"
+            );
+            let none = Listen { addresses: Vec::new(), ..listen };
+            flock_bgp_io::start(config.clone(), &none).map_err(|error| error.to_string())
+        }
+    }
+}

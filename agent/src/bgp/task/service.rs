@@ -1,0 +1,87 @@
+//! In service, draining, drained: what the operator says, made durable and carried out.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::super::Request;
+use super::super::drain::Stage;
+use super::{PAUSE, Task, WITHDRAWN_WITHIN};
+
+impl Task {
+    pub(super) async fn obey(&mut self, request: Request) {
+        self.look_soon(Duration::ZERO);
+        match request {
+            Request::Silence(_) => {}
+            Request::Drain(wait, answer) => {
+                let stage = match self.stage {
+                    // Said again: it may be hurried or given more time, until it is done.
+                    Some(stage @ Stage::Drained { .. }) => stage,
+                    _ => Stage::begin(Timestamp::now(), wait),
+                };
+                let _ = answer.send(self.enter(Some(stage)).await);
+            }
+            Request::Undo(answer) => {
+                let entered = self.enter(None).await;
+                if entered.is_ok() {
+                    self.return_to_service().await;
+                }
+                let _ = answer.send(entered);
+            }
+        }
+    }
+
+    /// Durable before it is promised.
+    async fn enter(&mut self, stage: Option<Stage>) -> Result<(), String> {
+        if stage == self.stage {
+            return Ok(());
+        }
+        let file = self.drain_file.clone();
+        let written = tokio::task::spawn_blocking(move || file.write(stage)).await;
+        written.map_err(|error| error.to_string())??;
+        self.stage = stage;
+        self.around.published.stage.send_replace(stage);
+        match stage {
+            Some(stage) => tracing::warn!(drain = stage.told(Timestamp::now()), "drain"),
+            None => tracing::info!("the drain is undone; back in service"),
+        }
+        Ok(())
+    }
+
+    async fn return_to_service(&mut self) {
+        self.around.fib.hold(false).await;
+        self.around.reconciler.hush(false).await;
+        let longest = self.speaking.iter().flat_map(|speaking| &speaking.peers);
+        let longest = longest.filter_map(|peer| peer.graceful_restart).map(|gr| gr.time).max();
+        self.sweep_at = Some(Instant::now() + longest.unwrap_or_default());
+        self.mark().await;
+    }
+
+    /// When the wait is over: withdraw, and then the sessions end with words.
+    pub(super) async fn advance_drain(&mut self) {
+        let now = Timestamp::now();
+        let Some(stage) = self.stage else { return };
+        if stage.left(now) != Some(Duration::ZERO) {
+            return;
+        }
+        self.around.fib.hold(true).await;
+        self.around.reconciler.hush(true).await;
+        if let Some(speaking) = &self.speaking {
+            let settled = tokio::time::timeout(WITHDRAWN_WITHIN, speaking.handle.settled());
+            if settled.await.is_err() {
+                tracing::warn!(
+                    "a peer does not take the withdrawals; its session ends all the same"
+                );
+            }
+        }
+        if let Err(error) = self.enter(Some(Stage::Drained { since: now })).await {
+            // Withdrawn it is; that it is, is not on disk yet.
+            tracing::error!(error, "cannot note that the node is drained; trying again");
+            self.look_soon(PAUSE);
+            return;
+        }
+        self.forget_marker().await;
+        self.look_soon(Duration::ZERO);
+    }
+}

@@ -1,0 +1,95 @@
+//! Learned routes in the kernel: what the speaker learned and chose, by way of the interfaces that
+//! work, with our protocol number and metric, and only ours are ever touched.
+//!
+//! The speaker offers changes; the task remembers what is wanted and what the kernel has, and gives
+//! it the difference. What a former life installed stays until the peers have told everything
+//! (End-of-RIB): until then it is as good as ours. After drift the kernel is read again.
+
+mod resolve;
+mod task;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flock_bgp::RouteChange;
+use flock_dataplane::Dataplane;
+use ipnet::IpNet;
+use tokio::sync::{mpsc, oneshot};
+
+/// Commands that may wait; callers wait when it is full.
+const COMMANDS: usize = 32;
+
+/// What the task is told.
+enum Command {
+    /// From now on these are the learned routes; what is installed is from before.
+    Follow(mpsc::Receiver<RouteChange>),
+    /// Everybody has told everything: what is still from before goes.
+    Sweep,
+    /// Nothing is removed because a session ended, or it is again.
+    Hold(bool),
+    /// Interfaces or routes are not what they were.
+    Recheck,
+    /// How many routes the kernel has.
+    Installed(oneshot::Sender<BTreeSet<IpNet>>),
+}
+
+/// The handle on the task.
+#[derive(Clone)]
+pub struct Fib {
+    commands: mpsc::Sender<Command>,
+    /// What the kernel has of ours, for those who hear that a route went.
+    installed: Arc<Mutex<BTreeSet<IpNet>>>,
+}
+
+impl Fib {
+    /// Starts the task. It begins with what the kernel has.
+    pub fn start(dataplane: Dataplane) -> Self {
+        let (commands, inbox) = mpsc::channel(COMMANDS);
+        let installed = Arc::new(Mutex::default());
+        tokio::spawn(task::Task::new(dataplane, Arc::clone(&installed)).run(inbox));
+        Self { commands, installed }
+    }
+
+    /// A speaker's learned routes, from now on.
+    pub async fn follow(&self, routes: mpsc::Receiver<RouteChange>) {
+        self.tell(Command::Follow(routes)).await;
+    }
+
+    /// Every peer has told everything: what nobody told again goes.
+    pub async fn sweep(&self) {
+        self.tell(Command::Sweep).await;
+    }
+
+    /// Keeps what is there although sessions end: a drained node stays reachable.
+    pub async fn hold(&self, hold: bool) {
+        self.tell(Command::Hold(hold)).await;
+    }
+
+    /// The node's networks changed, or the kernel's routes may have.
+    pub async fn recheck(&self) {
+        self.tell(Command::Recheck).await;
+    }
+
+    /// A route went: if it is one of these, the kernel is read again.
+    pub async fn recheck_if_installed(&self, destination: &IpNet) {
+        if known(&self.installed).contains(destination) {
+            self.recheck().await;
+        }
+    }
+
+    /// The prefixes that the kernel has.
+    pub async fn installed(&self) -> BTreeSet<IpNet> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Installed(answer)).await;
+        answered.await.unwrap_or_default()
+    }
+
+    /// A task that has ended takes the agent with it; nothing to do about here.
+    async fn tell(&self, command: Command) {
+        let _ = self.commands.send(command).await;
+    }
+}
+
+fn known(installed: &Mutex<BTreeSet<IpNet>>) -> MutexGuard<'_, BTreeSet<IpNet>> {
+    installed.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,279 @@
+//! The task that gives the kernel learned routes. It owns what is wanted and what is installed; a
+//! change costs as much as it says, a change of the node's interfaces a look at everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use flock_bgp::{NextHop, RouteChange};
+use flock_dataplane::{Dataplane, Interface, LearnedHop, LearnedRoute};
+use ipnet::IpNet;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::resolve::{self, Ways};
+use super::{Command, known};
+
+/// Changes taken together: one call of the kernel for all of them.
+const TOGETHER: usize = 1024;
+/// Between two looks at the kernel, however often somebody changes it.
+const SPACING: Duration = Duration::from_millis(50);
+/// After the kernel refused.
+const PAUSE: Duration = Duration::from_secs(1);
+/// After it refused the same once more.
+const LONG_PAUSE: Duration = Duration::from_secs(10);
+
+pub(super) struct Task {
+    dataplane: Dataplane,
+    known: Arc<Mutex<BTreeSet<IpNet>>>,
+    routes: Option<mpsc::Receiver<RouteChange>>,
+    wanted: BTreeMap<IpNet, Vec<NextHop>>,
+    installed: BTreeMap<IpNet, Vec<LearnedHop>>,
+    /// Installed by a former life, or by a speaker before this one, and not told again yet.
+    stale: BTreeSet<IpNet>,
+    /// Nothing goes because a session ended.
+    hold: bool,
+    interfaces: Vec<Interface>,
+    ways: Ways,
+    /// What the kernel refuses, with its words.
+    refused: BTreeMap<IpNet, String>,
+    /// When the kernel was last looked at, and is to be again.
+    rechecked: Option<Instant>,
+    recheck_at: Option<Instant>,
+}
+
+impl Task {
+    pub(super) fn new(dataplane: Dataplane, known: Arc<Mutex<BTreeSet<IpNet>>>) -> Self {
+        Self {
+            dataplane,
+            known,
+            routes: None,
+            wanted: BTreeMap::new(),
+            installed: BTreeMap::new(),
+            stale: BTreeSet::new(),
+            hold: false,
+            interfaces: Vec::new(),
+            ways: Ways::new(),
+            refused: BTreeMap::new(),
+            rechecked: None,
+            recheck_at: None,
+        }
+    }
+
+    pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
+        self.look().await;
+        self.stale = self.installed.keys().copied().collect();
+        let mut changes = Vec::new();
+        loop {
+            let pause = async {
+                match self.recheck_at {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let news = async {
+                match &mut self.routes {
+                    Some(routes) => routes.recv_many(&mut changes, TOGETHER).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                command = inbox.recv() => match command {
+                    Some(command) => self.obey(command).await,
+                    None => return,
+                },
+                count = news => {
+                    if count == 0 {
+                        self.routes = None;
+                    }
+                    self.learn(changes.drain(..)).await;
+                }
+                () = pause => self.recheck().await,
+            }
+        }
+    }
+
+    async fn obey(&mut self, command: Command) {
+        match command {
+            Command::Follow(routes) => {
+                self.routes = Some(routes);
+                self.wanted.clear();
+                self.stale = self.installed.keys().copied().collect();
+            }
+            Command::Sweep => {
+                let stale = std::mem::take(&mut self.stale);
+                if !stale.is_empty() {
+                    tracing::info!(
+                        routes = stale.len(),
+                        "learned routes that nobody told again are removed"
+                    );
+                    self.apply(stale).await;
+                }
+            }
+            Command::Hold(hold) => {
+                self.hold = hold;
+                if !hold {
+                    let unwanted = self.installed.keys().filter(|p| !self.wanted.contains_key(p));
+                    self.stale.extend(unwanted.copied().collect::<Vec<_>>());
+                }
+            }
+            Command::Recheck => {
+                let now = Instant::now();
+                let at = self.rechecked.map_or(now, |last| last + SPACING);
+                if at <= now {
+                    self.recheck().await;
+                } else {
+                    self.recheck_by(at);
+                }
+            }
+            Command::Installed(answer) => {
+                let _ = answer.send(self.installed.keys().copied().collect());
+            }
+        }
+    }
+
+    /// The speaker chose otherwise.
+    async fn learn(&mut self, changes: impl Iterator<Item = RouteChange>) {
+        let mut touched = BTreeSet::new();
+        for RouteChange { net, next_hops } in changes {
+            touched.insert(net);
+            self.stale.remove(&net);
+            if next_hops.is_empty() {
+                self.wanted.remove(&net);
+            } else {
+                self.wanted.insert(net, next_hops);
+            }
+        }
+        self.ask_ways(&touched).await;
+        self.apply(touched).await;
+    }
+
+    /// Interfaces and routes anew, and what follows from them.
+    async fn recheck(&mut self) {
+        self.recheck_at = None;
+        self.rechecked = Some(Instant::now());
+        self.look().await;
+        let all = self.wanted.keys().chain(self.installed.keys()).copied().collect();
+        self.apply(all).await;
+    }
+
+    async fn look(&mut self) {
+        let looked = match self.dataplane.interfaces().await {
+            Ok(interfaces) => {
+                self.interfaces = interfaces;
+                self.dataplane.learned_routes().await
+            }
+            Err(error) => Err(error),
+        };
+        match looked {
+            Ok(routes) => {
+                self.installed =
+                    routes.into_iter().map(|route| (route.prefix, route.next_hops)).collect();
+                *known(&self.known) = self.installed.keys().copied().collect();
+                self.stale.retain(|prefix| self.installed.contains_key(prefix));
+            }
+            Err(error) => {
+                tracing::error!(%error, "cannot read interfaces and learned routes; trying again");
+                self.try_again(PAUSE);
+            }
+        }
+        self.ways.clear();
+        self.ask_ways(&self.wanted.keys().copied().collect()).await;
+    }
+
+    /// Asks the kernel for the way to next hops that are on no network of ours.
+    async fn ask_ways(&mut self, prefixes: &BTreeSet<IpNet>) {
+        let next_hops = prefixes.iter().filter_map(|prefix| self.wanted.get(prefix)).flatten();
+        let mut far = resolve::far(next_hops, &self.interfaces);
+        far.retain(|gateway| !self.ways.contains_key(gateway));
+        for gateway in far {
+            let way = self.way(gateway).await;
+            if way.is_none() {
+                tracing::warn!(%gateway, "a learned next hop cannot be reached; its routes wait");
+            }
+            self.ways.insert(gateway, way);
+        }
+    }
+
+    async fn way(&self, gateway: IpAddr) -> Option<LearnedHop> {
+        match self.dataplane.way_to(gateway).await {
+            Ok(way) => way.map(|way| LearnedHop { via: way.via.unwrap_or(gateway), dev: way.dev }),
+            Err(error) => {
+                tracing::error!(%gateway, %error, "cannot ask for the way to a next hop");
+                None
+            }
+        }
+    }
+
+    /// Makes the kernel's routes for these prefixes what they should be.
+    async fn apply(&mut self, prefixes: BTreeSet<IpNet>) {
+        let changes: Vec<LearnedRoute> =
+            prefixes.into_iter().filter_map(|prefix| self.change(prefix)).collect();
+        if changes.is_empty() {
+            return;
+        }
+        // Before they go: our own removal is no drift.
+        for gone in changes.iter().filter(|change| change.next_hops.is_empty()) {
+            known(&self.known).remove(&gone.prefix);
+        }
+        let verdicts = match self.dataplane.set_learned(changes.clone()).await {
+            Ok(verdicts) => verdicts,
+            Err(error) => {
+                tracing::error!(%error, "cannot change learned routes; trying again");
+                self.try_again(PAUSE);
+                return;
+            }
+        };
+        for (change, verdict) in changes.into_iter().zip(verdicts) {
+            self.note(change, verdict);
+        }
+    }
+
+    /// What the kernel is to be told of a prefix; `None`: nothing.
+    fn change(&self, prefix: IpNet) -> Option<LearnedRoute> {
+        let next_hops = match self.wanted.get(&prefix) {
+            Some(wanted) => resolve::resolve(wanted, &self.interfaces, &self.ways),
+            None if self.hold || self.stale.contains(&prefix) => return None,
+            None => Vec::new(),
+        };
+        let same = match self.installed.get(&prefix) {
+            Some(there) => *there == next_hops,
+            None => next_hops.is_empty(),
+        };
+        (!same).then_some(LearnedRoute { prefix, next_hops })
+    }
+
+    fn note(&mut self, change: LearnedRoute, verdict: Result<(), flock_dataplane::Error>) {
+        let LearnedRoute { prefix, next_hops } = change;
+        let before = self.refused.remove(&prefix);
+        match verdict {
+            Ok(()) if next_hops.is_empty() => {
+                tracing::debug!(%prefix, "learned route removed");
+                self.installed.remove(&prefix);
+            }
+            Ok(()) => {
+                tracing::debug!(%prefix, hops = next_hops.len(), "learned route installed");
+                known(&self.known).insert(prefix);
+                self.installed.insert(prefix, next_hops);
+            }
+            Err(error) => {
+                let words = error.to_string();
+                let again = before.as_ref() == Some(&words);
+                if !again {
+                    tracing::error!(%prefix, %error, "cannot change a learned route; trying again");
+                }
+                self.refused.insert(prefix, words);
+                self.try_again(if again { LONG_PAUSE } else { PAUSE });
+            }
+        }
+    }
+
+    fn try_again(&mut self, pause: Duration) {
+        self.recheck_by(Instant::now() + pause);
+    }
+
+    fn recheck_by(&mut self, at: Instant) {
+        self.recheck_at = Some(self.recheck_at.map_or(at, |known| known.min(at)));
+    }
+}
