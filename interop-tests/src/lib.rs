@@ -10,10 +10,11 @@
 //! |---|---|
 //! | [`binaries`] | where the programs are, and what to say when one is missing |
 //! | [`wait`], [`signals`] | awaiting a condition, and giving up when the user interrupts |
-//! | [`netns`], [`link`] | namespaces, and the cables between them |
+//! | [`netns`], [`link`] | namespaces, and the cables between them with their faults |
 //! | [`story`] | failures that end with what the parties said |
 //! | [`facts`] | what the kernel says: links, addresses, routes, leftovers |
 //! | [`probe`] | ping, and TCP from one namespace to another |
+//! | [`storm`] | a thousand pings a second, with an account of each |
 //! | [`process`] | a daemon with a log, stopped by its process id |
 //! | [`node`], [`manifests`] | a node with its agent, and the files that steer it |
 //! | [`pod`], [`plugin`] | a pod's namespace, and one CNI call as a runtime makes it |
@@ -21,6 +22,7 @@
 //! | [`raw`] | the CNI socket spoken directly, also badly |
 //! | [`recorder`] | what a runtime really passed to the plugin |
 //! | [`router`] | real routers: BIRD, FRR, GoBGP, OpenBGPD, ExaBGP |
+//! | [`fabric`] | a whole topology: ToRs, nodes, their cables, sessions and pods |
 //! | [`speaker`] | flock's own speaker, alone |
 //! | [`capture`], [`sniffer`] | BGP on the wire: played by hand, and overheard |
 //! | [`interop`] | the matrix: our speaker with each router |
@@ -37,6 +39,7 @@ pub mod capture;
 pub mod chain;
 pub mod containerd;
 pub mod cri;
+pub mod fabric;
 pub mod facts;
 pub mod interop;
 pub mod link;
@@ -57,6 +60,7 @@ pub mod router;
 pub mod signals;
 pub mod sniffer;
 pub mod speaker;
+pub mod storm;
 pub mod story;
 mod sweep;
 pub mod wait;

@@ -104,6 +104,16 @@ impl Netns {
         self.ip("link set lo up").map(drop)
     }
 
+    /// Sets kernel settings of the namespace; a key is a path below `/proc/sys`.
+    pub fn sysctls(&self, settings: &[(&str, &str)]) -> Result<()> {
+        self.within(|| {
+            settings.iter().try_for_each(|(key, value)| {
+                fs::write(Path::new("/proc/sys").join(key), value)
+                    .with_context(|| format!("setting {key} to {value} in {}", self.name))
+            })
+        })
+    }
+
     /// Runs `act` on a thread inside the namespace. Sockets that it opens stay
     /// there, and so do programs that it starts.
     pub fn within<T: Send>(&self, act: impl FnOnce() -> Result<T> + Send) -> Result<T> {

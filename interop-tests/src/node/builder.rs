@@ -16,6 +16,7 @@ pub struct Builder<'a> {
     uplinks: Vec<(End<'a>, Vec<&'a str>)>,
     state_in: Option<&'a Path>,
     name: Option<&'a str>,
+    sysctls: &'a [(&'a str, &'a str)],
 }
 
 impl<'a> Builder<'a> {
@@ -38,11 +39,19 @@ impl<'a> Builder<'a> {
         self
     }
 
+    /// Settings of the node's kernel that are there before the first cable is: an
+    /// interface takes its own from the defaults when it is born.
+    pub fn sysctls(mut self, settings: &'a [(&'a str, &'a str)]) -> Self {
+        self.sysctls = settings;
+        self
+    }
+
     /// Makes the node; its agent does not run yet.
     pub fn build(self) -> Result<Node> {
         let unique = names::unique("node");
         let name = self.name.map_or_else(|| unique.clone(), str::to_owned);
         let netns = Netns::new("node")?;
+        netns.sysctls(self.sysctls)?;
         netns.loopback_up()?;
         let mut cables = Vec::new();
         let mut outside = None;

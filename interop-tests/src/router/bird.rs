@@ -95,11 +95,13 @@ fn configuration(site: &Site) -> Result<String> {
     let config = &site.config;
     let mut text = String::from("log stderr all;\n");
     writeln!(text, "router id {};\nprotocol device {{ }}", config.router_id)?;
+    let merge = config.max_paths.map(|most| format!("merge paths on limit {most}; "));
+    let merge = merge.unwrap_or_default();
     for family in Family::BOTH {
         let name = channel(family);
         writeln!(
             text,
-            "protocol kernel kernel_{name} {{ graceful restart on; \
+            "protocol kernel kernel_{name} {{ graceful restart on; {merge}\
              {name} {{ import none; export where source = RTS_BGP; }}; }}"
         )?;
         writeln!(text, "protocol static static_{name} {{ {name};")?;
@@ -122,6 +124,11 @@ fn configuration(site: &Site) -> Result<String> {
         writeln!(text, "protocol bgp peer{number} {{ local {} as {};", peer.local, config.asn)?;
         if config.verbose {
             writeln!(text, " debug {{ states, events }};")?;
+        }
+        if peer.asn == config.asn {
+            // Everybody is on a link here. Without the word an internal peer's next
+            // hops are looked up in the table, which has no connected networks.
+            writeln!(text, " direct;")?;
         }
         session(&mut text, peer)?;
     }

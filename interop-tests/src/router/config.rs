@@ -70,6 +70,9 @@ pub struct Config {
     /// Whether it passes learned routes on to its other peers (it always does so
     /// where it cannot be told otherwise); for measurements.
     pub transit: bool,
+    /// How many equal paths of a prefix it puts into its kernel as one route;
+    /// without it, the best one. For routers that have kernel routes.
+    pub max_paths: Option<u8>,
     /// Whether its log tells of every event; off for measurements.
     pub verbose: bool,
 }
@@ -131,6 +134,7 @@ impl Config {
             peers: Vec::new(),
             routes: Vec::new(),
             transit: false,
+            max_paths: None,
             verbose: true,
         }
     }

@@ -45,6 +45,10 @@ pub(super) trait Driver: Sync {
     /// Its programs in the order of their start; the last one speaks BGP. `again`
     /// is true when it is started after a restart of the speaker.
     fn programs(&self, site: &Site, again: bool) -> Vec<Program>;
+    /// Succeeds once a program of this name can serve those that come after it.
+    fn started(&self, _site: &Site, _program: &str) -> Result<()> {
+        Ok(())
+    }
     /// Files besides the logs of its programs in which it tells what happened.
     fn records(&self) -> &'static [&'static str] {
         &[]

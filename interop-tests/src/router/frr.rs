@@ -52,6 +52,14 @@ impl Driver for Frr {
             .to_vec()
     }
 
+    fn started(&self, site: &Site, program: &str) -> Result<()> {
+        // A bgpd that finds no zebra tries again after ten seconds, and until then
+        // knows no interface: IPv4 routes over an IPv6 session have no next hop.
+        let socket = site.file("frr/zserv.api");
+        ensure!(program != "zebra" || socket.exists(), "there is no {}", socket.display());
+        Ok(())
+    }
+
     fn ready(&self, site: &Site) -> Result<()> {
         // It answers before it has read its configuration; so ask for that.
         let shown = vtysh(site, &["show bgp summary json"])?;
@@ -153,6 +161,10 @@ fn configuration(site: &Site) -> Result<String> {
     writeln!(text, "router bgp {}\n bgp router-id {}", config.asn, config.router_id)?;
     text.push_str(" bgp log-neighbor-changes\n no bgp ebgp-requires-policy\n");
     text.push_str(" no bgp network import-check\n no bgp default ipv4-unicast\n");
+    if config.max_paths.is_some() {
+        // Equally long is equal enough, whichever AS numbers are in the paths.
+        text.push_str(" bgp bestpath as-path multipath-relax\n");
+    }
     match config.peers.iter().find_map(|peer| peer.graceful_restart) {
         Some(time) => {
             writeln!(text, " bgp graceful-restart restart-time {time}")?;
@@ -165,6 +177,9 @@ fn configuration(site: &Site) -> Result<String> {
     }
     for family in Family::BOTH {
         writeln!(text, " address-family {} unicast", words(family))?;
+        if let Some(most) = config.max_paths {
+            writeln!(text, "  maximum-paths {most}\n  maximum-paths ibgp {most}")?;
+        }
         for peer in config.peers.iter().filter(|peer| peer.families.contains(&family)) {
             let address = peer.address;
             writeln!(text, "  neighbor {address} activate\n  neighbor {address} next-hop-self")?;

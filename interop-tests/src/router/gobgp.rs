@@ -68,11 +68,14 @@ impl Driver for Gobgp {
     }
 
     fn announce(&self, site: &Site, routes: &[Route]) -> Result<()> {
+        // Without a next hop the address of each session is taken, of either family;
+        // an IPv4 address is none for IPv6 routes.
+        let crossed = |peer: &Peer| peer.local.is_ipv4() && peer.families.contains(&Family::Ipv6);
+        let named = site.config.peers.iter().any(crossed);
         for route in routes {
             let family = Family::of(&route.prefix);
             let mut command = format!("global rib add -a {} {}", words(family), route.prefix);
-            if family == Family::Ipv6 {
-                // Without it the address of the session is taken, of either family.
+            if named && family == Family::Ipv6 {
                 write!(command, " nexthop {}", site.config.ipv6)?;
             }
             if !route.communities.is_empty() {

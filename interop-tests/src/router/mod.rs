@@ -140,6 +140,7 @@ impl Router {
         for program in brand.driver().programs(&router.site, false) {
             let part = Part::start(&program, &router.site.netns, router.site.dir.path(), housing)?;
             router.parts.push(part);
+            router.await_started(program.name)?;
         }
         router.await_ready()?;
         Ok(router)
@@ -163,6 +164,15 @@ impl Router {
     /// The process id of the program that speaks BGP.
     pub fn pid(&self) -> Result<i32> {
         self.parts.last().context("nothing was started")?.pid()
+    }
+
+    fn await_started(&mut self, program: &str) -> Result<()> {
+        let Self { parts, brand, site, .. } = self;
+        let started = until(&format!("{program} to serve"), PATIENCE, || {
+            parts.iter_mut().try_for_each(Part::ensure_alive)?;
+            brand.driver().started(site, program)
+        });
+        started.telling(|| self.log())
     }
 
     fn await_ready(&mut self) -> Result<()> {

@@ -1,6 +1,11 @@
-//! Cables: a veth pair whose ends are born in two namespaces.
+//! Cables: a veth pair whose ends are born in two namespaces, and [`Link`], which
+//! makes such a cable fail in the ways that cables and switches do.
+
+mod faults;
 
 use anyhow::Result;
+
+pub use self::faults::{Link, Plug, Side};
 
 use crate::netns::Netns;
 
