@@ -13,7 +13,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use flock_bgp::{Family, PeerKey, Speaker};
+use flock_bgp::{Family, FamilyStatus, PathView, PeerKey, Speaker, Withheld};
 use flock_bgp_io::Handle;
 use ipnet::IpNet;
 use tokio::time::Instant;
@@ -142,38 +142,89 @@ pub(super) fn judge(ours: &Ours, theirs: IpNet) -> Vec<Conflict> {
     found
 }
 
+/// A prefix that peers tell of.
+#[derive(Debug, Clone)]
+struct Told {
+    net: IpNet,
+    /// We originate it, too.
+    ours: bool,
+    by: Vec<Teller>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Teller {
+    peer: PeerKey,
+    /// Our AS number is in the path: it may be our own announcement come back.
+    looped: bool,
+}
+
+/// Peers that send back whatever they are told, as some routers do: everything that they were told
+/// is among what they tell. Where nodes share an AS number, what such a peer says of our own
+/// prefixes cannot be told from an echo, and is no evidence.
+fn echoers(told: &[Told], advertised: &BTreeMap<PeerKey, usize>) -> BTreeSet<PeerKey> {
+    let mut returned: BTreeMap<PeerKey, usize> = BTreeMap::new();
+    for told in told.iter().filter(|told| told.ours) {
+        for teller in &told.by {
+            *returned.entry(teller.peer).or_default() += 1;
+        }
+    }
+    let all = |(peer, count): &(PeerKey, usize)| {
+        *count > 0 && advertised.get(peer).is_some_and(|advertised| advertised <= count)
+    };
+    returned.into_iter().filter(all).map(|(peer, _)| peer).collect()
+}
+
+fn sift(ours: &Ours, told: &[Told], advertised: &BTreeMap<PeerKey, usize>) -> BTreeSet<Conflict> {
+    let echoers = echoers(told, advertised);
+    let proven = |teller: &Teller| !teller.looped || !echoers.contains(&teller.peer);
+    let evidence = told.iter().filter(|told| told.by.iter().any(proven));
+    evidence.flat_map(|told| judge(ours, told.net)).take(MOST).collect()
+}
+
 /// Looks through everything that peers told.
 pub(super) async fn find(handle: &Handle, reconciler: &Reconciler) -> BTreeSet<Conflict> {
-    let Some(ours) = reconciler.ask(Ours::of).await else {
-        return BTreeSet::new();
-    };
-    let mut found = BTreeSet::new();
+    looked_through(handle, reconciler).await.unwrap_or_default()
+}
+
+async fn looked_through(handle: &Handle, reconciler: &Reconciler) -> Option<BTreeSet<Conflict>> {
+    let ours = reconciler.ask(Ours::of).await?;
+    let mut told = Vec::new();
     for family in Family::ALL {
         let mut after = None;
         loop {
-            let piece = handle.query(move |speaker| piece(speaker, family, after)).await;
-            let Ok((told, last)) = piece else { return found };
-            found.extend(told.into_iter().flat_map(|net| judge(&ours, net)));
+            let (more, last) =
+                handle.query(move |speaker| piece(speaker, family, after)).await.ok()?;
+            told.extend(more.into_iter().filter(|t| t.ours || !judge(&ours, t.net).is_empty()));
             after = last;
-            if last.is_none() || found.len() >= MOST {
+            if last.is_none() {
                 break;
             }
         }
     }
-    found
+    let advertised = |speaker: &Speaker| {
+        let count = |f: &FamilyStatus| usize::try_from(f.advertised).unwrap_or(usize::MAX);
+        speaker.peers().map(|peer| (peer.key, peer.families.iter().map(count).sum())).collect()
+    };
+    let advertised = handle.query(advertised).await.ok()?;
+    Some(sift(&ours, &told, &advertised))
 }
 
-fn piece(speaker: &Speaker, family: Family, after: Option<u32>) -> (Vec<IpNet>, Option<u32>) {
+fn piece(speaker: &Speaker, family: Family, after: Option<u32>) -> (Vec<Told>, Option<u32>) {
     let mut last = None;
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     for route in speaker.routes(family, after).take(AT_ONCE) {
         last = Some(route.position);
-        let learned = |peer: Option<PeerKey>| peer.is_some();
-        if route.paths.iter().any(|path| learned(path.peer)) {
-            told.push(route.net);
+        let teller = |path: &PathView<'_>| {
+            let looped = matches!(path.withheld, Some(Withheld::AsLoop | Withheld::OwnPodsLoop));
+            path.peer.map(|peer| Teller { peer, looped })
+        };
+        let by: Vec<Teller> = route.paths.iter().filter_map(teller).collect();
+        let ours = route.paths.iter().any(|path| path.peer.is_none());
+        if !by.is_empty() {
+            found.push(Told { net: route.net, ours, by });
         }
     }
-    (told, last)
+    (found, last)
 }
 
 /// What lasts so long is no echo of our own announcement, as a router may send it while a session
@@ -254,6 +305,28 @@ mod tests {
             let kinds: Vec<Kind> = judge(&ours, net(theirs)).iter().map(|c| c.kind).collect();
             assert_eq!(kinds, expected, "{theirs}");
         }
+    }
+
+    #[test]
+    fn what_a_router_sends_back_is_no_evidence() {
+        let ours = Ours::new(["10.1.0.0/24", "10.2.0.0/24"].map(net).into_iter(), [].into_iter());
+        let told = |prefix: &str, by: &[(u16, bool)]| Told {
+            net: net(prefix),
+            ours: true,
+            by: by
+                .iter()
+                .map(|(p, looped)| Teller { peer: PeerKey(*p), looped: *looped })
+                .collect(),
+        };
+        let advertised: BTreeMap<PeerKey, usize> = [(PeerKey(1), 2), (PeerKey(2), 2)].into();
+        let count = |told: &[Told]| sift(&ours, told, &advertised).len();
+        let echo = [told("10.1.0.0/24", &[(1, true)]), told("10.2.0.0/24", &[(1, true)])];
+        assert_eq!(count(&echo), 0, "everything comes back");
+        assert_eq!(count(&echo[..1]), 1, "only one of two comes back: another node's");
+        let another = [told("10.1.0.0/24", &[(1, true), (2, true)]), echo[1].clone()];
+        assert_eq!(count(&another), 1, "a peer that sends nothing else back");
+        let other_as = [told("10.1.0.0/24", &[(1, false)]), echo[1].clone()];
+        assert_eq!(count(&other_as), 1, "of another AS");
     }
 
     #[test]

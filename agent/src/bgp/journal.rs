@@ -57,7 +57,8 @@ impl Journal {
                 let peer = &*name;
                 // Everyday where routers tell all that they are connected to; a conflict of two
                 // nodes gets a line of its own.
-                let ours = matches!(why, Withheld::OwnPods | Withheld::Connected);
+                let ours =
+                    matches!(why, Withheld::OwnPods | Withheld::OwnPodsLoop | Withheld::Connected);
                 if ours {
                     tracing::info!(peer, prefix = %net, %why, more, "route refused");
                 } else {

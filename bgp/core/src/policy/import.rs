@@ -78,7 +78,13 @@ impl Judge {
 
     /// Why a prefix is refused whose UPDATE was refused for `whole`.
     pub(crate) fn refused<N: Net>(&self, net: N, whole: Withheld) -> Withheld {
-        self.place(net).err().unwrap_or(whole)
+        // Of a kept one, the reason may be about where it was.
+        let whole = if whole == Withheld::OwnPodsLoop { Withheld::AsLoop } else { whole };
+        match self.place(net) {
+            Err(Withheld::OwnPods) if whole == Withheld::AsLoop => Withheld::OwnPodsLoop,
+            Err(why) => why,
+            Ok(()) => whole,
+        }
     }
 
     /// A kept route once more, because a rule or a network changed. The attributes of one that was

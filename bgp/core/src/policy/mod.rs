@@ -17,6 +17,9 @@ pub(crate) mod networks;
 pub enum Withheld {
     /// A network of this node's own pods, or part of one.
     OwnPods,
+    /// The same, with our AS number in the path: our own announcement come back, or that of another
+    /// node of our AS.
+    OwnPodsLoop,
     /// A network that this node is connected to, or part of one.
     Connected,
     /// Loopback, link-local, multicast, unspecified or the like.
@@ -52,7 +55,7 @@ pub enum Withheld {
 impl Withheld {
     /// The peer tells of a network that is this node's own affair.
     pub(crate) fn overlaps(self) -> bool {
-        matches!(self, Self::OwnPods | Self::Connected)
+        matches!(self, Self::OwnPods | Self::OwnPodsLoop | Self::Connected)
     }
 }
 
@@ -60,6 +63,9 @@ impl fmt::Display for Withheld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::OwnPods => "a network of this node's own pods, or part of one",
+            Self::OwnPodsLoop => {
+                "a network of this node's own pods, or part of one, with our own AS number in the path"
+            }
             Self::NotAccepted => "no rule of import.accept matches",
             Self::AsLoop => "our own AS number is in the path",
             Self::FirstAs => "the path does not begin with the peer's AS number",
@@ -91,6 +97,7 @@ mod tests {
     fn each_reason_has_words_of_its_own() {
         let all = [
             Withheld::OwnPods,
+            Withheld::OwnPodsLoop,
             Withheld::NotAccepted,
             Withheld::AsLoop,
             Withheld::FirstAs,

@@ -273,9 +273,11 @@ fn a_refused_route_is_judged_again_by_where_it_is() {
     let again = |judge: Judge| judge.again(prefix, Err(Withheld::AsLoop));
     assert_eq!(again(external()), Err(Withheld::AsLoop));
     let judge = Judge { networks: networks(&[], &["198.51.100.0/22"]), ..external() };
-    assert_eq!(again(judge), Err(Withheld::OwnPods));
+    assert_eq!(again(judge), Err(Withheld::OwnPodsLoop));
     let judge = Judge { import: None, ..external() };
     assert_eq!(again(judge), Err(Withheld::AsLoop));
+    let was_ours = external().again(prefix, Err(Withheld::OwnPodsLoop));
+    assert_eq!(was_ours, Err(Withheld::AsLoop), "the network is no longer ours");
 }
 
 /// Each reason beside all that say less.
@@ -289,8 +291,8 @@ fn the_reason_that_says_most_is_kept() {
     assert_eq!(judged(&judge, far), Err(Withheld::NextHop), "there is no rule, too");
     assert_eq!(judged(&judge, route(&[PEER])), Err(Withheld::NotAccepted));
     for (prefix, why) in [
-        ("127.1.2.0/24", Withheld::OwnPods),
-        ("10.1.0.0/16", Withheld::OwnPods),
+        ("127.1.2.0/24", Withheld::OwnPodsLoop),
+        ("10.1.0.0/16", Withheld::OwnPodsLoop),
         ("127.2.0.0/16", Withheld::Connected),
         ("10.0.0.0/8", Withheld::Connected),
         ("169.254.0.0/16", Withheld::Martian),
@@ -299,12 +301,16 @@ fn the_reason_that_says_most_is_kept() {
     ] {
         let prefix: ipnet::Ipv4Net = prefix.parse().unwrap();
         assert_eq!(judge.refused(prefix, looped), why, "{prefix}");
-        let alone = if why == Withheld::AsLoop { Withheld::NotAccepted } else { why };
+        let alone = match why {
+            Withheld::AsLoop => Withheld::NotAccepted,
+            Withheld::OwnPodsLoop => Withheld::OwnPods,
+            why => why,
+        };
         assert_eq!(judge.net(prefix), Err(alone), "{prefix}");
     }
     // They are in this order, so that the least of several is the one to tell of.
-    use Withheld::{AsLoop, Connected, Martian, NextHop, NotAccepted, OwnPods};
-    assert!([OwnPods, Connected, Martian, AsLoop, NextHop, NotAccepted].is_sorted());
+    use Withheld::{AsLoop, Connected, Martian, NextHop, NotAccepted, OwnPods, OwnPodsLoop};
+    assert!([OwnPods, OwnPodsLoop, Connected, Martian, AsLoop, NextHop, NotAccepted].is_sorted());
 }
 
 #[test]
@@ -315,6 +321,7 @@ fn which_refusals_are_news() {
     let closed = Judge { import: None, ..external() };
     for (why, wanted, unwanted) in [
         (Withheld::OwnPods, true, true),
+        (Withheld::OwnPodsLoop, true, true),
         (Withheld::Connected, true, true),
         (Withheld::Martian, true, false),
         (Withheld::NextHop, true, false),
