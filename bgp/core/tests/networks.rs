@@ -205,8 +205,8 @@ fn a_refused_route_has_its_new_reason_at_once() {
     script.say(&looped(&["10.9.0.0/24"]));
     assert_eq!(why(&script, "10.9.0.0/24"), Some(Withheld::AsLoop));
     script.tell(networks(&["10.0.0.0/24"], &["10.9.0.0/16"]));
-    assert_eq!(why(&script, "10.9.0.0/24"), Some(Withheld::OwnPods));
-    assert_eq!(refusals(&mut script), [refusal("10.9.0.0/24", Withheld::OwnPods, 0)]);
+    assert_eq!(why(&script, "10.9.0.0/24"), Some(Withheld::OwnPodsLoop));
+    assert_eq!(refusals(&mut script), [refusal("10.9.0.0/24", Withheld::OwnPodsLoop, 0)]);
 }
 
 /// Of very many refused routes some are kept, and those may be gone again.
