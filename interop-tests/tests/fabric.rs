@@ -56,6 +56,11 @@ fn default_routes(fabric: &Fabric, node: usize) {
 /// A node of the fabric with a speaker in the place of its agent: the sessions of
 /// its NodeConfig, these prefixes, and by hand what an agent does to the kernel.
 fn speak(fabric: &mut Fabric, node: usize, prefixes: &[&str]) -> Speaker {
+    start(fabric, node, prefixes, false)
+}
+
+/// The same, after a restart or not.
+fn start(fabric: &mut Fabric, node: usize, prefixes: &[&str], restarting: bool) -> Speaker {
     let config = fabric.node_config_mut(node).unwrap().clone();
     let bgp = &config["spec"]["bgp"];
     let mut peers = bgp["peers"].as_array().unwrap().clone();
@@ -82,6 +87,7 @@ fn speak(fabric: &mut Fabric, node: usize, prefixes: &[&str]) -> Speaker {
         "listen": ["[::]:179", "0.0.0.0:179"],
         "connected": ["2001:db8::/32", "172.16.0.0/12"],
         "peers": peers,
+        "restarting": restarting,
         "originate": routes,
     });
     Speaker::start(netns, &config).unwrap()
@@ -141,15 +147,8 @@ fn the_tors_know_each_other_and_keep_the_defaults_out_of_their_kernels() {
         let fabric = pair().transport(transport).build().unwrap();
         fabric.await_tor_sessions().unwrap();
         for (from, to) in [("tor-a", "tor-b"), ("tor-b", "tor-a")] {
-            let storm = {
-                let (from, to) = (fabric.tor(from).unwrap(), fabric.tor(to).unwrap());
-                for address in to.addresses() {
-                    let reached =
-                        || from.netns().exec("ping", &["-c1", "-W1", &address.to_string()]);
-                    until("the other ToR to answer", PATIENCE, reached).unwrap();
-                }
-                fabric.storm(from.name(), &to.addresses(), 500).unwrap()
-            };
+            let others = fabric.tor(to).unwrap().addresses();
+            let storm = fabric.storm(from, &others, 500).unwrap();
             storm.await_answers(50).unwrap();
             storm.stop().unwrap().ensure_perfect().unwrap();
             let router = &fabric.tor(from).unwrap().router;
@@ -337,53 +336,25 @@ fn tors_that_are_parted_lose_each_other() {
 }
 
 #[test]
-fn pods_come_and_go_on_the_nodes_of_a_fabric() {
-    let mut fabric = Fabric::builder().tor("tor", Brand::Bird).nodes(2).build().unwrap();
-    let config = fabric.node_config_mut(2).unwrap();
-    config["spec"]["defaults"] = json!({ "ipv4": false });
-    fabric.configure(2).unwrap();
-    fabric.start().unwrap();
-    let lean = fabric.add_pod(2, "lean", &[]).unwrap();
-    assert!(lean.v4.is_none() && lean.addresses().len() == 1);
-    fabric.node_config_mut(2).unwrap()["spec"]["defaults"] = json!({});
-    fabric.configure(2).unwrap();
-    until("a pod with both families", PATIENCE, || {
-        let pod = fabric.add_pod(2, "later", &[])?;
-        let families = pod.addresses().len();
-        fabric.remove_pod(pod)?;
-        ensure!(families == 2, "it has {families}");
-        Ok(())
-    })
-    .unwrap();
-    let shared = SHARED.map(|prefix| ip(prefix).to_string());
-    let mut web = fabric.add_pod(1, "web", &[("anycast", &shared.join(","))]).unwrap();
-    assert!(web.v6.unwrap().to_string().starts_with("2001:db8:0:1:"));
-    assert!(web.v4.unwrap().to_string().starts_with("10.244.1."));
-    let node = fabric.node(1).unwrap();
-    for address in web.addresses() {
-        await_ping(node.netns(), address).unwrap();
+fn tors_keep_the_routes_of_a_node_whose_speaker_was_killed() {
+    let mut fabric = pair().nodes(1).build().unwrap();
+    let speaker = speak(&mut fabric, 1, &SHARED);
+    fabric.await_sessions().unwrap();
+    let tors = ["tor-a", "tor-b"];
+    for tor in tors {
+        SHARED.iter().for_each(|to| await_device(&fabric, tor, ip(to), "node-1"));
     }
-    let served = |wanted: bool| {
-        until(&format!("the anycast routes to be there: {wanted}"), PATIENCE, || {
-            let routes = facts::routes(node.netns())?;
-            let there = shared.iter().all(|one| routes.iter().any(|r| r.destination == *one));
-            ensure!(there == wanted, "{routes:?}");
-            Ok(())
-        })
-        .unwrap();
-    };
-    served(true);
-    fabric.set_ready(&mut web, false).unwrap();
-    served(false);
-    fabric.set_ready(&mut web, true).unwrap();
-    served(true);
-    let bad = fabric.add_pod(1, "bad", &[("anycast", "nonsense")]).unwrap_err();
-    assert!(format!("{bad:#}").contains("nonsense"), "{bad:#}");
-    assert!(!node.file("standalone/pods/default.bad.yaml").exists());
-    fabric.remove_pod(web).unwrap();
-    fabric.remove_pod(lean).unwrap();
-    for number in [1, 2] {
-        fabric.node(number).unwrap().await_no_leftovers().unwrap();
+    let storms = tors.map(|tor| fabric.storm(tor, &SHARED.map(ip), 500).unwrap());
+    storms.iter().for_each(|storm| storm.await_answers(20).unwrap());
+    speaker.kill().unwrap();
+    let address = fabric.session_addresses(1, "tor-a").unwrap()[0];
+    let router = &fabric.tor("tor-a").unwrap().router;
+    router.await_state(address, |state| state != "Established").unwrap();
+    storms.iter().for_each(|storm| storm.await_answers(100).unwrap());
+    let _again = start(&mut fabric, 1, &SHARED, true);
+    fabric.await_sessions().unwrap();
+    storms.iter().for_each(|storm| storm.await_answers(20).unwrap());
+    for storm in storms {
+        storm.stop().unwrap().ensure_perfect().unwrap();
     }
-    assert!(!node.file("standalone/pods/default.web.yaml").exists());
 }

@@ -62,6 +62,8 @@ use crate::netns::Netns;
 use crate::node::Node;
 use crate::router::Router;
 use crate::storm::Storm;
+use crate::story::Telling;
+use crate::wait::{PATIENCE, until};
 
 pub use self::builder::Builder;
 pub use self::plan::TOR_ASN;
@@ -136,6 +138,21 @@ impl Tor {
     /// Its own addresses, which all ToRs know.
     pub fn addresses(&self) -> [IpAddr; 2] {
         [self.v6.into(), self.v4.into()]
+    }
+
+    fn forwards(&self) -> bool {
+        self.router.brand().has_kernel_routes()
+    }
+
+    fn await_ways(&self, addresses: &[IpAddr]) -> Result<()> {
+        for address in addresses {
+            until(&format!("{address} in the kernel of {}", self.name), PATIENCE, || {
+                let hops = self.router.kernel_next_hops(&address.to_string())?;
+                hops.map(drop).context("there is none")
+            })
+            .telling(|| self.router.log_tail())?;
+        }
+        Ok(())
     }
 }
 
@@ -251,12 +268,17 @@ impl Fabric {
         Ok(())
     }
 
-    /// Awaits that the ToRs say Established of their sessions with each other.
+    /// Awaits that the ToRs say Established of their sessions with each other, and
+    /// that those with kernel routes have each other's own addresses there: a node
+    /// may answer one of them by way of another.
     pub fn await_tor_sessions(&self) -> Result<()> {
         for (number, tor) in (1..).zip(&self.tors) {
-            for other in (1..=self.tors.len()).filter(|other| *other != number) {
-                for session in self.plan.peer_sessions(other, number)? {
+            for (other_number, other) in (1..).zip(&self.tors).filter(|(n, _)| *n != number) {
+                for session in self.plan.peer_sessions(other_number, number)? {
                     tor.router.await_established(session.near)?;
+                }
+                if tor.forwards() && other.forwards() {
+                    tor.await_ways(&other.addresses())?;
                 }
             }
         }

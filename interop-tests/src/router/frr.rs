@@ -177,9 +177,9 @@ fn configuration(site: &Site) -> Result<String> {
     }
     for family in Family::BOTH {
         writeln!(text, " address-family {} unicast", words(family))?;
-        if let Some(most) = config.max_paths {
-            writeln!(text, "  maximum-paths {most}\n  maximum-paths ibgp {most}")?;
-        }
+        // Said in any case: left alone it takes as many as it was built for.
+        let most = config.max_paths.unwrap_or(1);
+        writeln!(text, "  maximum-paths {most}\n  maximum-paths ibgp {most}")?;
         for peer in config.peers.iter().filter(|peer| peer.families.contains(&family)) {
             let address = peer.address;
             writeln!(text, "  neighbor {address} activate\n  neighbor {address} next-hop-self")?;

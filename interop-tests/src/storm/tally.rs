@@ -29,6 +29,9 @@ pub struct Tally {
     pub longest_gap: Duration,
     /// The most probes in a row that were lost.
     pub longest_loss: u64,
+    /// The number of the first of them, from 0: whether the network was not ready
+    /// yet, or what was done to it later was noticed.
+    pub lost_from: Option<u64>,
 }
 
 /// What became of all probes of a storm.
@@ -91,9 +94,11 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for tally in &self.targets {
             let Tally { target, sent, answered, lost, refused, duplicates, .. } = tally;
-            let (gap, row) = (tally.longest_gap.as_millis(), tally.longest_loss);
             write!(f, "{target:<28} sent {sent} answered {answered} lost {lost}")?;
-            writeln!(f, " (refused {refused}, {row} in a row) twice {duplicates} gap {gap} ms")?;
+            if let (row, Some(from)) = (tally.longest_loss, tally.lost_from) {
+                write!(f, " (refused {refused}, {row} in a row from probe {from})")?;
+            }
+            writeln!(f, " twice {duplicates} gap {} ms", tally.longest_gap.as_millis())?;
         }
         write!(f, "in all: sent {} answered {}", self.sent(), self.answered())?;
         write!(f, " lost {} twice {}", self.lost(), self.duplicates())?;
@@ -155,6 +160,7 @@ impl Notes {
         let answered = self.answers.iter().filter(|count| **count > 0).count();
         let answered = u64::try_from(answered).unwrap_or(u64::MAX);
         let last_gap = sent.until.saturating_duration_since(self.last);
+        let (longest_loss, from) = self.longest_loss(sent.probes);
         Tally {
             target: self.target,
             sent: sent.probes,
@@ -163,19 +169,24 @@ impl Notes {
             refused: sent.refused,
             duplicates: self.duplicates,
             longest_gap: self.longest_gap.max(last_gap),
-            longest_loss: self.longest_loss(sent.probes),
+            longest_loss,
+            lost_from: (longest_loss > 0).then_some(from),
         }
     }
 
-    fn longest_loss(&self, sent: u64) -> u64 {
-        let (mut longest, mut row, mut known) = (0, 0, 0);
-        for count in &self.answers {
-            row = if *count == 0 { row + 1 } else { 0 };
-            longest = longest.max(row);
-            known += 1;
-        }
+    /// How many in a row, and from which.
+    fn longest_loss(&self, sent: u64) -> (u64, u64) {
+        let mut longest = (0, 0);
+        let mut row = (0, 0);
         // Nothing was heard of those that came after the last answer.
-        longest.max(row + sent.saturating_sub(known))
+        let counts = self.answers.iter().copied().chain(std::iter::repeat(0));
+        for (sequence, count) in (0..sent).zip(counts) {
+            row = if count == 0 { (row.0 + 1, row.1) } else { (0, sequence + 1) };
+            if row.0 > longest.0 {
+                longest = row;
+            }
+        }
+        longest
     }
 }
 
@@ -197,20 +208,23 @@ mod tests {
 
     #[test]
     fn losses_are_counted_wherever_they_are() {
-        let cases: &[(&[u64], u64, u64, u64, u64)] = &[
-            // answers, sent, lost, in a row, gap in milliseconds
-            (&[0, 1, 2, 3], 4, 0, 0, 10),
-            (&[2, 3], 4, 2, 2, 20),
-            (&[0, 3], 4, 2, 2, 30),
-            (&[0, 1], 4, 2, 2, 20),
-            (&[0, 2, 4], 6, 3, 1, 20),
-            (&[], 3, 3, 3, 20),
-            (&[], 0, 0, 0, 0),
+        type Case = (&'static [u64], u64, u64, u64, Option<u64>, u64);
+        let cases: &[Case] = &[
+            // answers, sent, lost, in a row, from which, gap in milliseconds
+            (&[0, 1, 2, 3], 4, 0, 0, None, 10),
+            (&[2, 3], 4, 2, 2, Some(0), 20),
+            (&[0, 3], 4, 2, 2, Some(1), 30),
+            (&[0, 1], 4, 2, 2, Some(2), 20),
+            (&[0, 2, 4], 6, 3, 1, Some(1), 20),
+            (&[1, 4], 5, 3, 2, Some(2), 30),
+            (&[], 3, 3, 3, Some(0), 20),
+            (&[], 0, 0, 0, None, 0),
         ];
-        for (answers, sent, lost, row, gap) in cases {
+        for (answers, sent, lost, row, from, gap) in cases {
             let tally = tally(answers, *sent);
             assert_eq!(tally.lost, *lost, "{answers:?} of {sent}");
             assert_eq!(tally.longest_loss, *row, "{answers:?} of {sent}");
+            assert_eq!(tally.lost_from, *from, "{answers:?} of {sent}");
             assert_eq!(tally.longest_gap, Duration::from_millis(*gap), "{answers:?} of {sent}");
             assert_eq!(tally.answered + tally.lost, *sent);
         }
