@@ -126,11 +126,11 @@ fn an_overlap_shows_also_where_the_route_is_refused_anyway() {
     for import in [passive().import, None] {
         let mut script = established(PeerConfig { import: import.clone(), ..passive() });
         script.say(&looped(&["10.244.1.0/24", "10.0.0.128/25", "172.16.0.0/24"]));
-        assert_eq!(why(&script, "10.244.1.0/24"), Some(Withheld::OwnPods));
+        assert_eq!(why(&script, "10.244.1.0/24"), Some(Withheld::OwnPodsLoop));
         assert_eq!(why(&script, "10.0.0.128/25"), Some(Withheld::Connected));
         assert_eq!(why(&script, "172.16.0.0/24"), Some(Withheld::AsLoop));
         let told = refusals(&mut script);
-        assert_eq!(told, [refusal("10.244.1.0/24", Withheld::OwnPods, 1)], "{import:?}");
+        assert_eq!(told, [refusal("10.244.1.0/24", Withheld::OwnPodsLoop, 1)], "{import:?}");
     }
 }
 
