@@ -37,6 +37,9 @@ use crate::source::Source;
 const WITHDRAWN_WITHIN: Duration = Duration::from_secs(5);
 /// When the kernel is asked again for what it did not tell.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long a peer may take to tell everything again, where nothing says how long its routes are
+/// kept.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks at the node's networks, however often somebody changes them.
 const SPACING: Duration = Duration::from_millis(50);
 
@@ -189,13 +192,26 @@ impl Task {
         self.looked = Some(Instant::now());
         let world = self.around.source.world();
         let config = world.node.config().cloned();
+        let followed = self.is_followed();
         self.followed = config.clone();
         let speaks = config.as_ref().and_then(|config| Some((config, config.bgp.as_ref()?)));
-        let Some((config, bgp)) = speaks else { return self.stop().await };
+        let Some((config, bgp)) = speaks else {
+            // Before the first NodeConfig, what a former life left is kept.
+            if config.is_some() {
+                self.stop().await;
+            }
+            return;
+        };
         let id = bgp.router_id.unwrap_or_else(|| identity::router_id(&self.around.node));
         let identity = Identity { asn: bgp.asn, id, listen_port: bgp.listen_port };
         if self.speaking.as_ref().is_none_or(|speaking| speaking.identity != identity) {
             self.start(identity, bgp).await;
+        }
+        for peer in bgp.peers.iter().filter(|peer| peer.bfd.is_some() && !followed) {
+            tracing::warn!(
+                peer = peer.name,
+                "bfd is not part of this version: a dead peer is noticed at its hold time"
+            );
         }
         let Some(facts) = self.facts(bgp).await else { return };
         let plan = peers::plan(config, bgp, &facts);
@@ -305,9 +321,9 @@ impl Task {
             "speaking BGP"
         );
         self.around.fib.follow(routes).await;
-        let longest = bgp.peers.iter().filter(|peer| peer.import.is_some());
-        let longest = longest.map(|peer| peer.graceful_restart.unwrap_or_default()).max();
-        self.sweep_at = Some(Instant::now() + longest.unwrap_or_default());
+        let importing = bgp.peers.iter().filter(|peer| peer.import.is_some());
+        let patience = importing.map(|peer| peer.graceful_restart.unwrap_or(PATIENCE)).max();
+        self.sweep_at = Some(Instant::now() + patience.unwrap_or_default());
         self.around.reconciler.speak_to(Some(handle.clone())).await;
         self.has_spoken = true;
         self.mark().await;
@@ -336,16 +352,16 @@ impl Task {
         }
     }
 
-    /// `spec.bgp` is gone: so are the peers, with a word.
+    /// There is no `spec.bgp` (any more): the peers go, with a word, and what was learned.
     async fn stop(&mut self) {
-        let Some(old) = self.speaking.take() else { return };
-        tracing::info!("spec.bgp is gone: every session ends");
-        let _ = old.handle.peers(Vec::new()).await;
-        let _ = tokio::time::timeout(WITHDRAWN_WITHIN, old.handle.settled()).await;
-        let _ = old.handle.farewell(Farewell::Silent).await;
-        self.around.published.live.send_replace(None);
-        self.around.published.ready.send_replace(0);
-        self.around.reconciler.speak_to(None).await;
+        if let Some(old) = self.speaking.take() {
+            tracing::info!("spec.bgp is gone: every session ends");
+            let _ = old.handle.peers(Vec::new()).await;
+            let _ = old.handle.farewell(Farewell::Silent).await;
+            self.around.published.live.send_replace(None);
+            self.around.published.ready.send_replace(0);
+            self.around.reconciler.speak_to(None).await;
+        }
         self.around.fib.sweep().await;
         self.sweep_at = None;
         self.forget_marker().await;

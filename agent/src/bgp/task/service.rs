@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::super::Request;
 use super::super::drain::Stage;
-use super::{PAUSE, Task, WITHDRAWN_WITHIN};
+use super::{PATIENCE, PAUSE, Task, WITHDRAWN_WITHIN};
 
 impl Task {
     pub(super) async fn obey(&mut self, request: Request) {
@@ -52,9 +52,11 @@ impl Task {
     async fn return_to_service(&mut self) {
         self.around.fib.hold(false).await;
         self.around.reconciler.hush(false).await;
-        let longest = self.speaking.iter().flat_map(|speaking| &speaking.peers);
-        let longest = longest.filter_map(|peer| peer.graceful_restart).map(|gr| gr.time).max();
-        self.sweep_at = Some(Instant::now() + longest.unwrap_or_default());
+        let peers = self.speaking.iter().flat_map(|speaking| &speaking.peers);
+        let importing = peers.filter(|peer| peer.import.is_some());
+        let patience =
+            importing.map(|peer| peer.graceful_restart.map_or(PATIENCE, |restart| restart.time));
+        self.sweep_at = Some(Instant::now() + patience.max().unwrap_or_default());
         self.mark().await;
     }
 
