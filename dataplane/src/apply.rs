@@ -14,6 +14,8 @@ use crate::admission;
 use crate::channel::{Channel, Request, decode};
 use crate::error::{Error, Refusal};
 use crate::fault;
+use crate::learned::{beneath, is_learned};
+use crate::observe::first_route;
 use crate::plan::{Ends, GATEWAY6, Inverse, LOOPBACK, Place, Plan, PodLink, Step};
 use crate::readiness;
 use crate::reply::Answer;
@@ -132,33 +134,50 @@ fn give_birth(
     };
     let view = view.ok_or_else(missing)?;
     let peer = view.peer.ok_or_else(missing)?;
-    let mut asked = asked.into_iter().zip(answers);
-    let taken = asked.find(|(address, answer)| {
-        let entry = answer.replies.iter().find_map(|reply| RouteView::of(&decode(reply).ok()?));
-        let anycast = link.anycast.contains(address);
-        entry.is_some_and(|entry| is_taken(*address, &entry, anycast))
-    });
-    match taken {
-        Some((address, _)) => Err(Error::AddressTaken { address }),
-        None => Ok((view, peer)),
+    for (address, answer) in asked.into_iter().zip(answers) {
+        refuse_taken(worker.host()?, address, &answer, link.anycast.contains(&address))?;
     }
+    Ok((view, peer))
+}
+
+fn refuse_taken(
+    host: &mut Channel,
+    address: IpAddr,
+    answer: &Answer,
+    anycast: bool,
+) -> Result<(), Error> {
+    let Some(entry) = first_route(answer) else { return Ok(()) };
+    if is_taken(address, &entry, anycast) || anycast && is_taken_beneath(host, address, &entry)? {
+        return Err(Error::AddressTaken { address });
+    }
+    Ok(())
 }
 
 /// Whether the table entry that decides about an address makes it somebody
 /// else's. For a pod's own it is an entry for just that address: another pod,
-/// or the node itself. An anycast address may have one, if it is an anycast
-/// route of ours; but it must not be on a network that the node is connected
-/// to, or a pod could take its router's packets.
+/// the node itself, or what was learned. An anycast address may have one, if
+/// it is ours and no pod's; but it must not be on a network that the node is
+/// connected to, or a pod could take its router's packets.
 fn is_taken(address: IpAddr, entry: &RouteView, anycast: bool) -> bool {
     let exact = entry.destination == IpNet::from(address);
     if !anycast {
         return exact;
     }
     if exact {
-        return !routes::is_anycast(entry);
+        return !routes::admits_anycast(entry);
     }
     let connected = entry.kind == RouteType::Unicast && entry.hops.iter().all(|h| h.via.is_none());
     connected && entry.destination.prefix_len() > 0
+}
+
+/// The same for an anycast address about which a learned route decides: what
+/// was learned must not hide a network that the node is connected to. Nothing
+/// is beneath a default route.
+fn is_taken_beneath(host: &mut Channel, address: IpAddr, entry: &RouteView) -> Result<bool, Error> {
+    if !is_learned(entry) || entry.destination.prefix_len() == 0 {
+        return Ok(false);
+    }
+    Ok(beneath(host, address)?.is_some_and(|entry| is_taken(address, &entry, true)))
 }
 
 /// The second round. Also learns whether loopback was up before, because

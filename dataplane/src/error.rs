@@ -9,6 +9,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use ipnet::IpNet;
 use rustix::io::Errno;
 
 use crate::difference::Difference;
@@ -62,6 +63,19 @@ pub enum Error {
     AddressTaken {
         /// The address that was asked for.
         address: IpAddr,
+    },
+    /// A learned route's place is another's.
+    #[error(
+        "route {prefix} metric {metric} is another program's (protocol {protocol}) and stays; for \
+         flock's to take its place: ip route del {prefix} metric {metric} proto {protocol}"
+    )]
+    RouteTaken {
+        /// Where it leads.
+        prefix: IpNet,
+        /// Its metric.
+        metric: u32,
+        /// Whose it is, as a number of rtnetlink.h or iproute2's rt_protos.
+        protocol: u8,
     },
     /// A route names an interface that is not there.
     #[error("interface {name} does not exist")]

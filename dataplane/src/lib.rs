@@ -17,6 +17,7 @@ mod channel;
 mod difference;
 mod error;
 pub mod fault;
+mod learned;
 mod monitor;
 mod names;
 mod netns;
@@ -43,6 +44,7 @@ use tokio::sync::mpsc;
 pub use apply::{LinkFacts, Wired};
 pub use difference::Difference;
 pub use error::{Error, Refusal};
+pub use learned::{LEARNED_HOST6_METRIC, LEARNED_METRIC, LearnedHop, LearnedRoute};
 pub use monitor::Drift;
 pub use names::{host_ifname, host_ifname_nth};
 pub use netns::{Netns, NetnsId};
@@ -147,6 +149,24 @@ impl Dataplane {
     /// Flock's summaries and anycast routes.
     pub async fn our_routes(&self) -> Result<Vec<NodeRoute>, Error> {
         self.pool.run(routes::our_routes).await
+    }
+
+    /// Makes each route so: created, replaced, or removed where it has no next
+    /// hops; absent is success. A verdict for each, in order: one that is
+    /// refused, as [`Error::RouteTaken`] where another program has its place,
+    /// keeps none of the others from being done. Of many, those not yet begun
+    /// are left when the future is dropped.
+    pub async fn set_learned(
+        &self,
+        routes: Vec<LearnedRoute>,
+    ) -> Result<Vec<Result<(), Error>>, Error> {
+        learned::set_all(&self.pool, routes).await
+    }
+
+    /// The learned routes that the kernel has. A next hop whose link is down
+    /// or has no carrier is left out.
+    pub async fn learned_routes(&self) -> Result<Vec<LearnedRoute>, Error> {
+        self.pool.run(learned::learned_routes).await
     }
 
     /// The interface by which the node reaches an address.

@@ -14,9 +14,13 @@ use crate::apply::first_link;
 use crate::channel::{Channel, decode};
 use crate::error::{Error, Refusal};
 use crate::plan::{GATEWAY6, LOOPBACK, PodLink};
+use crate::reply::Answer;
 use crate::request;
 use crate::view::{AddressView, LinkView, RouteView};
 use crate::worker::Worker;
+
+/// Both families, in the order in which flock names them.
+pub(crate) const FAMILIES: [AddressFamily; 2] = [AddressFamily::Inet6, AddressFamily::Inet];
 
 /// The kernel's entry that decides where packets for an address go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +62,7 @@ pub(crate) fn observe(worker: &mut Worker, link: &PodLink) -> Result<Observed, E
     let loopback = pod.ask("interface lo in the pod", request::link_by_index(LOOPBACK))?;
     observed.loopback = loopback.iter().find_map(|reply| LinkView::of(&decode(reply).ok()?));
     observed.pod_addresses = addresses(&mut pod, 0)?;
-    for family in [AddressFamily::Inet6, AddressFamily::Inet] {
+    for family in FAMILIES {
         observed.pod_routes.extend(all_routes(&mut pod, family, None)?);
     }
     if let Some(view) = &observed.pod {
@@ -134,18 +138,31 @@ pub(crate) fn all_routes(
     Ok(views.filter(|view| protocol.is_none_or(|protocol| view.protocol == protocol)).collect())
 }
 
-fn decided(channel: &mut Channel, address: IpAddr) -> Result<Option<Decided>, Error> {
+/// The entry that decides about an address, or `None` where there is no way.
+pub(crate) fn entry(channel: &mut Channel, address: IpAddr) -> Result<Option<RouteView>, Error> {
     let answer = channel.batch(&[request::lookup(address, true)])?.into_iter().next();
-    let answer = answer.unwrap_or_default();
-    match answer.verdict {
-        Some(Err(refusal)) if no_way(&refusal) => return Ok(None),
-        Some(Err(refusal)) => {
-            return Err(Error::Kernel { what: format!("look up route to {address}"), refusal });
-        }
-        _ => {}
+    shown(address, &answer.unwrap_or_default())
+}
+
+/// What a lookup showed.
+pub(crate) fn shown(address: IpAddr, answer: &Answer) -> Result<Option<RouteView>, Error> {
+    match &answer.verdict {
+        Some(Err(refusal)) if no_way(refusal) => Ok(None),
+        Some(Err(refusal)) => Err(Error::Kernel {
+            what: format!("look up route to {address}"),
+            refusal: refusal.clone(),
+        }),
+        _ => Ok(first_route(answer)),
     }
-    let route = answer.replies.iter().find_map(|reply| RouteView::of(&decode(reply).ok()?));
-    let Some(route) = route else { return Ok(None) };
+}
+
+/// The route that an answer describes.
+pub(crate) fn first_route(answer: &Answer) -> Option<RouteView> {
+    answer.replies.iter().find_map(|reply| RouteView::of(&decode(reply).ok()?))
+}
+
+fn decided(channel: &mut Channel, address: IpAddr) -> Result<Option<Decided>, Error> {
+    let Some(route) = entry(channel, address)? else { return Ok(None) };
     let towards = match route.hops.first() {
         None => format!("{:?}", route.kind).to_lowercase(),
         Some(hop) => find_link_at(channel, hop.index)?

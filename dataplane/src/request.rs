@@ -37,6 +37,10 @@ pub const PROTOCOL: u8 = 241;
 /// `ip` would not take it).
 pub const DOOMED_GROUP: u32 = 0x0dea_d000;
 
+/// The metric of an IPv6 route that was given none (IP6_RT_PRIO_USER); in IPv4
+/// such a route has none, and none is the best.
+pub(crate) const IPV6_METRIC: u32 = 1024;
+
 /// Creating refuses what exists; ensuring makes it so whatever is there;
 /// beside leaves what is there and comes after it (IPv4 routes only: in IPv6
 /// the two would be one multipath route).
@@ -266,19 +270,36 @@ pub(crate) fn remove_link_route(index: u32, destination: IpNet) -> Request {
 }
 
 /// One route over all next hops. Multipath also for a single one: where it
-/// replaces one, IPv6 then replaces all siblings and not the first.
-pub(crate) fn set_multipath(destination: IpNet, hops: &[(IpAddr, u32)], mode: Mode) -> Request {
+/// replaces one, IPv6 then replaces all siblings and not the first. Without a
+/// metric the kernel gives its own: none in IPv4, [`IPV6_METRIC`] in IPv6.
+pub(crate) fn set_multipath(
+    destination: IpNet,
+    hops: &[(IpAddr, u32)],
+    metric: Option<u32>,
+    mode: Mode,
+) -> Request {
     let mut message = route_message(destination);
     let hops = hops.iter().map(|(via, index)| {
         let mut hop = RouteNextHop::default();
         hop.interface_index = *index;
-        // The gateway is the pod's own address, which no subnet covers.
+        // The gateway may be in no subnet of the link's: a pod's own address never is, and who
+        // asks for it says where it is.
         hop.flags = RouteNextHopFlags::Onlink;
-        hop.attributes = vec![RouteAttribute::Gateway((*via).into())];
+        hop.attributes = vec![gateway(destination, *via)];
         hop
     });
+    message.attributes.extend(metric.map(RouteAttribute::Priority));
     message.attributes.push(RouteAttribute::MultiPath(hops.collect()));
     Request::new(RouteNetlinkMessage::NewRoute(message), mode.flags())
+}
+
+/// The next router, in the words for its family and the route's.
+fn gateway(destination: IpNet, via: IpAddr) -> RouteAttribute {
+    if destination.addr().is_ipv4() == via.is_ipv4() {
+        RouteAttribute::Gateway(via.into())
+    } else {
+        RouteAttribute::Via(via.into())
+    }
 }
 
 /// A prefix that answers "unreachable", behind anything of the same length.
@@ -295,6 +316,15 @@ pub(crate) fn remove_route(destination: IpNet, kind: RouteType, metric: Option<u
     message.header.kind = kind;
     message.header.scope = RouteScope::NoWhere;
     message.attributes.extend(metric.map(RouteAttribute::Priority));
+    Request::new(RouteNetlinkMessage::DelRoute(message), 0)
+}
+
+/// Removes a route of ours whose first next hop is this one. In IPv4 that is
+/// the whole route, whatever the number of its next hops.
+pub(crate) fn remove_route_through(destination: IpNet, via: IpAddr, index: u32) -> Request {
+    let mut message = route_message(destination);
+    message.header.scope = RouteScope::NoWhere;
+    message.attributes.extend([gateway(destination, via), RouteAttribute::Oif(index)]);
     Request::new(RouteNetlinkMessage::DelRoute(message), 0)
 }
 

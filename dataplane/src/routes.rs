@@ -15,8 +15,9 @@ use crate::apply::first_link;
 use crate::channel::{Channel, Request, decode};
 use crate::error::Error;
 use crate::fault;
+use crate::learned::{beneath, is_learned};
 use crate::names;
-use crate::observe::{all_routes, find_link, find_link_at, no_way};
+use crate::observe::{FAMILIES, all_routes, entry, find_link, find_link_at, no_way, shown};
 use crate::reply::Answer;
 use crate::request::{self, DOOMED_GROUP, Mode, PROTOCOL};
 use crate::view::{LinkView, RouteView};
@@ -24,8 +25,6 @@ use crate::worker::Worker;
 
 /// The metric of a summary's route: any route of the same length is better.
 const SUMMARY_METRIC: u32 = 1_000_000;
-
-const FAMILIES: [AddressFamily; 2] = [AddressFamily::Inet6, AddressFamily::Inet];
 
 /// One pod behind an anycast address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -132,18 +131,25 @@ fn set_anycast(host: &mut Channel, address: IpAddr, mut hops: Vec<NextHop>) -> R
     let entry = answers.pop().unwrap_or_default();
     let resolved = resolve(address, &hops, answers)?;
     let destination = IpNet::from(address);
-    let mode = match entry_for(destination, entry)? {
+    let exact = |route: &RouteView| route.destination == destination && route.in_main_table();
+    let mut entry = shown(address, &entry)?.filter(exact);
+    if entry.as_ref().is_some_and(is_learned) {
+        // It yields to an anycast route, but may hide another's.
+        entry = beneath(host, address)?.filter(exact);
+    }
+    let mode = match entry {
         Some(route) if is_anycast(&route) => Mode::Ensure,
-        Some(_) => return Err(Error::AddressTaken { address }),
-        None => Mode::Create,
+        Some(route) if !is_summary(&route) => return Err(Error::AddressTaken { address }),
+        _ => Mode::Create,
     };
     let what = format!("set anycast route {address} over {} next hops", resolved.len());
-    match host.ask(&what, request::set_multipath(destination, &resolved, mode)) {
+    match host.ask(&what, request::set_multipath(destination, &resolved, None, mode)) {
         Err(Error::Kernel { refusal, .. }) if mode == Mode::Create && refusal.is(Errno::EXIST) => {
             if is_taken(host, destination)? {
                 return Err(Error::AddressTaken { address });
             }
-            host.ask(&what, request::set_multipath(destination, &resolved, Mode::Ensure)).map(drop)
+            let replacing = request::set_multipath(destination, &resolved, None, Mode::Ensure);
+            host.ask(&what, replacing).map(drop)
         }
         other => other.map(drop),
     }
@@ -185,55 +191,72 @@ fn resolve(
     }
 }
 
-/// The main table's entry for exactly that destination, as far as a lookup
-/// shows it.
-fn entry_for(destination: IpNet, answer: Answer) -> Result<Option<RouteView>, Error> {
-    match answer.verdict {
-        Some(Err(refusal)) if no_way(&refusal) => return Ok(None),
-        Some(Err(refusal)) => {
-            return Err(Error::Kernel { what: format!("look up route to {destination}"), refusal });
-        }
-        _ => {}
-    }
-    let entry = answer.replies.iter().find_map(|reply| RouteView::of(&decode(reply).ok()?));
-    Ok(entry.filter(|route| route.destination == destination && route.in_main_table()))
-}
-
-/// With a gateway; a route of ours without one is a pod's own.
+/// With a gateway; a route of ours without one is a pod's own. A learned one
+/// has one too, and is told by its metric.
 pub(crate) fn is_anycast(route: &RouteView) -> bool {
     route.protocol == PROTOCOL
         && route.kind == RouteType::Unicast
         && !route.hops.is_empty()
         && route.hops.iter().all(|hop| hop.via.is_some())
+        && !is_learned(route)
+}
+
+/// Whether an anycast route may come beside or instead of it: it is ours, and
+/// not a pod's own.
+pub(crate) fn admits_anycast(route: &RouteView) -> bool {
+    is_anycast(route) || is_learned(route) || is_summary(route)
+}
+
+fn is_summary(route: &RouteView) -> bool {
+    route.protocol == PROTOCOL && route.kind == RouteType::Unreachable
 }
 
 /// Whether the main table has a route for exactly that destination which is
-/// neither anycast nor a summary of ours.
+/// a pod's own or not ours.
 fn is_taken(host: &mut Channel, destination: IpNet) -> Result<bool, Error> {
     let routes = all_routes(host, request::family_of(destination.addr()), None)?;
-    Ok(routes.iter().any(|route| {
-        let summary = route.protocol == PROTOCOL && route.kind == RouteType::Unreachable;
-        route.destination == destination && !summary && !is_anycast(route)
-    }))
+    Ok(routes.iter().any(|route| route.destination == destination && !admits_anycast(route)))
 }
 
 pub(crate) fn remove_route(worker: &mut Worker, key: RouteKey) -> Result<(), Error> {
+    let host = worker.host()?;
     let (destination, request) = match key {
         RouteKey::Blackhole(prefix) => {
             let prefix = prefix.trunc();
             let kind = RouteType::Unreachable;
             (prefix, request::remove_route(prefix, kind, Some(SUMMARY_METRIC)))
         }
+        RouteKey::Anycast(address) if address.is_ipv6() => {
+            let destination = IpNet::from(address);
+            let kind = RouteType::Unicast;
+            (destination, request::remove_route(destination, kind, Some(request::IPV6_METRIC)))
+        }
         RouteKey::Anycast(address) => {
             let destination = IpNet::from(address);
-            (destination, request::remove_route(destination, RouteType::Unicast, None))
+            let Some((via, index)) = anycast_hop(host, address)? else { return Ok(()) };
+            (destination, request::remove_route_through(destination, via, index))
         }
     };
-    match worker.host()?.ask(&format!("remove route {destination}"), request) {
+    match host.ask(&format!("remove route {destination}"), request) {
         Ok(_) => Ok(()),
         Err(Error::Kernel { refusal, .. }) if refusal.is(Errno::SRCH) => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// The first next hop of an anycast route, if it is there. IPv4 has no words
+/// for "the route without a metric": without a next hop to tell it by, a
+/// learned route would be removed where there is no anycast one.
+fn anycast_hop(host: &mut Channel, address: IpAddr) -> Result<Option<(IpAddr, u32)>, Error> {
+    let destination = IpNet::from(address);
+    let wanted = |route: &RouteView| route.destination == destination && is_anycast(route);
+    let mut found = entry(host, address)?.filter(wanted);
+    if found.is_none() {
+        let ours = all_routes(host, request::family_of(address), Some(PROTOCOL))?;
+        found = ours.into_iter().find(wanted);
+    }
+    let hop = found.and_then(|route| route.hops.into_iter().next());
+    Ok(hop.and_then(|hop| Some((hop.via?, hop.index))))
 }
 
 /// Flock's routes that are summaries or anycast.
@@ -250,6 +273,9 @@ pub(crate) fn our_routes(worker: &mut Worker) -> Result<Vec<NodeRoute>, Error> {
 fn node_route(route: &RouteView, names: &HashMap<u32, String>) -> Option<NodeRoute> {
     if matches!(route.kind, RouteType::Unreachable | RouteType::BlackHole) {
         return Some(NodeRoute::Blackhole { prefix: route.destination });
+    }
+    if is_learned(route) {
+        return None;
     }
     let mut next_hops = Vec::with_capacity(route.hops.len());
     for hop in &route.hops {

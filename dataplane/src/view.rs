@@ -10,7 +10,8 @@ use netlink_packet_route::link::{
     AfSpecInet, AfSpecUnspec, InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
 };
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType,
+    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteNextHop,
+    RouteNextHopFlags, RouteType, RouteVia,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
@@ -22,6 +23,9 @@ pub(crate) struct LinkView {
     pub(crate) up: bool,
     /// The kernel has seen the carrier and sends (RFC 2863's "up").
     pub(crate) operational: bool,
+    /// Up, with a carrier, and operational: packets can leave by it.
+    pub(crate) usable: bool,
+    pub(crate) loopback: bool,
     pub(crate) mtu: u32,
     pub(crate) mac: [u8; 6],
     pub(crate) peer: Option<u32>,
@@ -35,9 +39,12 @@ pub(crate) struct LinkView {
 
 impl LinkView {
     pub(crate) fn read(message: &LinkMessage) -> Self {
+        let flags = message.header.flags;
         let mut view = Self {
             index: message.header.index,
-            up: message.header.flags.contains(LinkFlags::Up),
+            up: flags.contains(LinkFlags::Up),
+            usable: flags.contains(LinkFlags::Up | LinkFlags::LowerUp | LinkFlags::Running),
+            loopback: flags.contains(LinkFlags::Loopback),
             ..Self::default()
         };
         for attribute in &message.attributes {
@@ -88,6 +95,8 @@ impl LinkView {
 pub(crate) struct AddressView {
     pub(crate) index: u32,
     pub(crate) address: IpNet,
+    /// The other end's, where the link has just two.
+    pub(crate) peer: Option<IpAddr>,
     pub(crate) tentative: bool,
 }
 
@@ -107,6 +116,7 @@ impl AddressView {
         Some(Self {
             index: message.header.index,
             address: IpNet::new(local.or(other)?, message.header.prefix_len).ok()?,
+            peer: other.filter(|other| local.is_some_and(|local| local != *other)),
             tentative: flags.intersects(AddressFlags::Tentative | AddressFlags::Dadfailed),
         })
     }
@@ -124,6 +134,18 @@ impl AddressView {
 pub(crate) struct HopView {
     pub(crate) via: Option<IpAddr>,
     pub(crate) index: u32,
+    /// Its link is up and has a carrier, as far as the kernel noticed.
+    pub(crate) alive: bool,
+}
+
+impl HopView {
+    fn read(hop: &RouteNextHop) -> Self {
+        Self {
+            via: hop.attributes.iter().find_map(gateway),
+            index: hop.interface_index,
+            alive: !hop.flags.intersects(RouteNextHopFlags::Dead | RouteNextHopFlags::Linkdown),
+        }
+    }
 }
 
 /// A route of the main table.
@@ -134,6 +156,8 @@ pub(crate) struct RouteView {
     pub(crate) protocol: u8,
     pub(crate) kind: RouteType,
     pub(crate) metric: u32,
+    /// For some packets only: those of a TOS, or from a prefix.
+    pub(crate) selective: bool,
     pub(crate) hops: Vec<HopView>,
 }
 
@@ -147,23 +171,22 @@ impl RouteView {
             match attribute {
                 RouteAttribute::Destination(address) => destination = ip(address)?,
                 RouteAttribute::Table(id) => table = *id,
-                RouteAttribute::Gateway(address) => via = ip(address),
+                RouteAttribute::Gateway(_) | RouteAttribute::Via(_) => via = gateway(attribute),
                 RouteAttribute::Oif(oif) => index = Some(*oif),
                 RouteAttribute::Priority(value) => metric = *value,
-                RouteAttribute::MultiPath(all) => hops.extend(all.iter().map(|hop| HopView {
-                    index: hop.interface_index,
-                    via: hop.attributes.iter().find_map(gateway),
-                })),
+                RouteAttribute::MultiPath(all) => hops.extend(all.iter().map(HopView::read)),
                 _ => {}
             }
         }
-        hops.extend(index.map(|index| HopView { via, index }));
+        let alive = !message.header.flags.intersects(RouteFlags::Dead | RouteFlags::Linkdown);
+        hops.extend(index.map(|index| HopView { via, index, alive }));
         Some(Self {
             destination: IpNet::new(destination, message.header.destination_prefix_length).ok()?,
             table,
             protocol: message.header.protocol.into(),
             kind: message.header.kind,
             metric,
+            selective: message.header.tos != 0 || message.header.source_prefix_length != 0,
             hops,
         })
     }
@@ -184,9 +207,12 @@ impl RouteView {
     }
 }
 
+/// The next router; for IPv4 it may be an IPv6 one (RFC 8950), in another attribute.
 fn gateway(attribute: &RouteAttribute) -> Option<IpAddr> {
     match attribute {
         RouteAttribute::Gateway(address) => ip(address),
+        RouteAttribute::Via(RouteVia::Inet(address)) => Some(IpAddr::V4(*address)),
+        RouteAttribute::Via(RouteVia::Inet6(address)) => Some(IpAddr::V6(*address)),
         _ => None,
     }
 }

@@ -162,6 +162,52 @@ where
     }
 }
 
+/// Links of the node's to routers beyond it, up and with addresses: `up0` and
+/// `alt0` on the node, `up1` and `alt1` beyond. At rest: the kernel makes no
+/// addresses of its own on them, and the carrier is there.
+pub(crate) struct Uplinks {
+    pub(crate) beyond: Space,
+    /// The indices of `up0` and `alt0`.
+    pub(crate) up: u32,
+    pub(crate) alt: u32,
+}
+
+impl Uplinks {
+    pub(crate) fn new(node: &Space) -> Self {
+        let beyond = Space::new("t");
+        beyond.ip("link set lo up");
+        for (link, n) in [("up", 9), ("alt", 8)] {
+            let far = format!("peer name {link}1 netns {}", beyond.name);
+            node.ip(&format!("link add {link}0 type veth {far}"));
+            for (space, end, host) in [(node, 0, 1), (&beyond, 1, 2)] {
+                space.ip(&format!("addr add 10.{n}.0.{host}/24 dev {link}{end}"));
+                space.ip(&format!("addr add 2001:db8:{n}::{host}/64 dev {link}{end} nodad"));
+                space.ip(&format!("addr add fe80::{host}/64 dev {link}{end} nodad"));
+                space.ip(&format!("link set {link}{end} addrgenmode none"));
+                space.ip(&format!("link set {link}{end} up"));
+            }
+        }
+        for link in ["up0", "alt0"] {
+            let tries = (0..1000).take_while(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                !node.ip(&format!("-o link show {link}")).contains("state UP")
+            });
+            assert!(tries.count() < 1000, "{link} has no carrier");
+        }
+        Self { beyond, up: index(node, "up0"), alt: index(node, "alt0") }
+    }
+}
+
+pub(crate) fn index(space: &Space, link: &str) -> u32 {
+    let link = link.to_owned();
+    space.within(move || rustix::net::netdevice::name_to_index(socket(), &link).unwrap())
+}
+
+fn socket() -> std::os::fd::OwnedFd {
+    use rustix::net::{AddressFamily, SocketType, socket};
+    socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap()
+}
+
 pub(crate) fn ip6(n: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0xa, 0, 0, 0, 0, n)
 }
