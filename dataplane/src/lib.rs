@@ -17,6 +17,7 @@ mod channel;
 mod difference;
 mod error;
 pub mod fault;
+mod interfaces;
 mod learned;
 mod monitor;
 mod names;
@@ -44,6 +45,7 @@ use tokio::sync::mpsc;
 pub use apply::{LinkFacts, Wired};
 pub use difference::Difference;
 pub use error::{Error, Refusal};
+pub use interfaces::{Interface, InterfaceAddress, Way};
 pub use learned::{LEARNED_HOST6_METRIC, LEARNED_METRIC, LearnedHop, LearnedRoute};
 pub use monitor::Drift;
 pub use names::{host_ifname, host_ifname_nth};
@@ -167,6 +169,18 @@ impl Dataplane {
     /// or has no carrier is left out.
     pub async fn learned_routes(&self) -> Result<Vec<LearnedRoute>, Error> {
         self.pool.run(learned::learned_routes).await
+    }
+
+    /// Every interface of the node that is not a pod's.
+    pub async fn interfaces(&self) -> Result<Vec<Interface>, Error> {
+        self.pool.run(interfaces::interfaces).await
+    }
+
+    /// How the node reaches an address without what it learned, so that no
+    /// next hop is resolved through itself. `None` where only learned routes
+    /// lead there, or none, or where it is the node's own or link-local.
+    pub async fn way_to(&self, address: IpAddr) -> Result<Option<Way>, Error> {
+        self.pool.run(move |worker| interfaces::way_to(worker, address)).await
     }
 
     /// The interface by which the node reaches an address.
