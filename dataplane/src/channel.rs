@@ -83,6 +83,14 @@ impl Channel {
         Ok(Self { socket, sequence: 1, buffer: Vec::with_capacity(RECEIVE), broken: false })
     }
 
+    /// The number by which the kernel knows the socket, and which events that
+    /// it caused carry; 0 where it cannot be had.
+    pub(crate) fn port(&self) -> u32 {
+        let mut address = SocketAddr::new(0, 0);
+        let known = self.socket.get_address(&mut address);
+        known.map_or(0, |()| address.port_number())
+    }
+
     /// Whether an exchange failed half way: answers may still be on their
     /// way, so that a fresh socket is the simpler truth.
     pub(crate) fn broken(&self) -> bool {
@@ -122,7 +130,7 @@ impl Channel {
         let replies = self.consistent(what, |channel| {
             let first = channel.reserve(1);
             bytes.clear();
-            write(&mut bytes, request, request.flags | NLM_F_REQUEST | NLM_F_DUMP, first);
+            write_dump(&mut bytes, request, first);
             channel.exchange(&bytes, first, 1)
         })?;
         Ok(replies.iter().filter_map(decode_or_skip).collect())
@@ -196,6 +204,11 @@ fn receive<'b>(socket: &Socket, buffer: &'b mut Vec<u8>) -> io::Result<&'b [u8]>
             Err(error) => return Err(error),
         }
     }
+}
+
+/// The words that ask for a whole table.
+pub(crate) fn write_dump(bytes: &mut Vec<u8>, request: &Request, sequence: u32) {
+    write(bytes, request, request.flags | NLM_F_REQUEST | NLM_F_DUMP, sequence);
 }
 
 fn write(bytes: &mut Vec<u8>, request: &Request, flags: u16, sequence: u32) {

@@ -17,6 +17,7 @@ mod channel;
 mod difference;
 mod error;
 pub mod fault;
+mod glance;
 mod interfaces;
 mod learned;
 mod monitor;
@@ -199,10 +200,11 @@ impl Dataplane {
         self.pool.run(routes::default_uplink).await
     }
 
-    /// Tells what of flock's is removed, by whomever: the caller compares
+    /// Tells what of flock's is removed and not by [`Self::remove_route`] and
+    /// the like, and when the node's own networks change: the caller compares
     /// with its wishes. Ends when the receiver is dropped.
     pub fn monitor(&self) -> Result<mpsc::Receiver<Drift>, Error> {
-        monitor::start(self.pool.home())
+        monitor::start(self.pool.home(), self.pool.ports())
     }
 
     /// The node's own namespace.

@@ -1,16 +1,20 @@
-//! Watches the kernel for what others do to what is flock's.
+//! Watches the kernel for what others do to what is flock's, and for changes
+//! of the node's own networks.
 //!
 //! Decides which events matter and that none is ever silently missed: a full
 //! channel or an overrun socket becomes [`Drift::Lost`], which means "look at
-//! everything again". Telling a removal of our own from another's is left to
-//! the agent, which knows its wishes.
+//! everything again". A route that this dataplane removed itself is passed
+//! over: when a session ends that may be thousands. Otherwise telling a
+//! removal of our own from another's is left to the agent, which knows its
+//! wishes.
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use netlink_packet_core::{NLM_F_REPLACE, ParseableParametrized};
+use netlink_packet_core::{DecodeError, NLM_F_REPLACE, ParseableParametrized};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::{NETLINK_NETFILTER, NETLINK_ROUTE};
 use netlink_sys::{AsyncSocket, SocketAddr, TokioSocket};
@@ -18,15 +22,17 @@ use rustix::io::Errno;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use crate::channel::Channel;
+use crate::channel::{Channel, write_dump};
 use crate::error::Error;
-use crate::names;
+use crate::glance::{AddressGlance, LinkGlance, LinkState, RouteGlance};
+use crate::learned::has_the_place_of_learned;
 use crate::netns::Netns;
 use crate::nftables::{self, NFT_MSG_DELCHAIN, NFT_MSG_DELRULE, NFT_MSG_DELTABLE, SUBSYSTEM};
 use crate::reply::{Header, split};
-use crate::request::{self, PROTOCOL};
+use crate::request;
 use crate::rules;
 use crate::view::{AddressView, LinkView, RouteView};
+use crate::worker::Ports;
 
 /// Events waiting for the agent; when full, they become one `Lost`.
 const EVENTS: usize = 1024;
@@ -39,17 +45,20 @@ const ROUTE_GROUPS: u32 = (1 << 0) | (1 << 4) | (1 << 6) | (1 << 8) | (1 << 10);
 const NFNLGRP_NFTABLES: u32 = 7;
 
 const RTM_NEWLINK: u16 = 16;
+const RTM_DELLINK: u16 = 17;
 const RTM_NEWADDR: u16 = 20;
+const RTM_DELADDR: u16 = 21;
 const RTM_NEWROUTE: u16 = 24;
-const IFINFOMSG: usize = 16;
-const IFLA_IFNAME: u16 = 3;
-const IFF_UP: u32 = 1;
+const RTM_DELROUTE: u16 = 25;
 
 /// How long events gather before they are looked at: an ADD makes some thirty, and one wake-up
 /// for all of them is enough. Repairs can wait that long.
 const GATHER: Duration = Duration::from_millis(2);
 
-/// Something of flock's that is no longer there.
+/// Events that are looked at before others have their turn.
+const AT_ONCE: usize = 1024;
+
+/// Something of flock's that is no longer there, or around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Drift {
@@ -63,7 +72,8 @@ pub enum Drift {
         /// Its name.
         name: String,
     },
-    /// A route of flock's was removed, or a host route replaced by another's.
+    /// A route of flock's was removed by another, or by the kernel, or a host
+    /// or learned route replaced by another's.
     RouteGone {
         /// Its destination.
         destination: IpNet,
@@ -78,13 +88,19 @@ pub enum Drift {
     /// The nftables table, a chain or a rule was removed; what it let
     /// through for anycast may be gone too, so pods want a repair.
     RulesGone,
+    /// Something of the node's own networks changed: an interface that is not
+    /// a pod's, an address on one, or a route of the main table that is not
+    /// flock's. Routes may have gone with it: when a link goes down IPv4 drops
+    /// them without a word. Told once for what happens at a time, and perhaps
+    /// also when an address was only confirmed (DHCP, router advertisements).
+    NetworksChanged,
     /// Events were lost: everything may differ.
     Lost,
 }
 
 /// Opens the sockets in the node's namespace and starts the watch. The
 /// runtime around the caller must have its I/O driver on.
-pub(crate) fn start(home: &Netns) -> Result<mpsc::Receiver<Drift>, Error> {
+pub(crate) fn start(home: &Netns, own: Arc<Ports>) -> Result<mpsc::Receiver<Drift>, Error> {
     let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
     let opened = std::thread::spawn({
         let (home, runtime) = (home.clone(), runtime.clone());
@@ -93,18 +109,13 @@ pub(crate) fn start(home: &Netns) -> Result<mpsc::Receiver<Drift>, Error> {
     });
     let (route, netfilter, links) = opened.join().map_err(|_| Error::Stopped)??;
     let (sender, receiver) = mpsc::channel(EVENTS);
-    let watch = Watch { sender, lost: false, rules_gone: false, links };
+    let watch =
+        Watch { sender, own, lost: false, rules_gone: false, networks_changed: false, links };
     runtime.spawn(watch.run(route, netfilter));
     Ok(receiver)
 }
 
 type Links = HashMap<u32, LinkState>;
-
-#[derive(Clone, Debug)]
-struct LinkState {
-    name: String,
-    up: bool,
-}
 
 fn open(home: &Netns, runtime: &Handle) -> Result<(TokioSocket, TokioSocket, Links), Error> {
     home.enter().map_err(|errno| Error::NamespaceOpen {
@@ -124,48 +135,23 @@ fn open(home: &Netns, runtime: &Handle) -> Result<(TokioSocket, TokioSocket, Lin
     // Listed after subscribing, so that no change falls between the two.
     let messages = Channel::route()?.dump("list interfaces", &request::all_links())?;
     let views = messages.iter().filter_map(LinkView::of);
-    let ours = views.filter(|view| names::is_host_ifname(&view.name));
-    let links = ours.map(|view| (view.index, LinkState { name: view.name, up: view.up }));
+    let links = views.map(|view| (view.index, LinkState::from(view)));
     Ok((route, netfilter, links.collect()))
 }
 
-/// As much of a link's message as the watch needs, without reading the rest.
-struct LinkGlance<'a> {
-    index: u32,
-    up: bool,
-    name: &'a str,
-}
-
-impl<'a> LinkGlance<'a> {
-    fn of(payload: &'a [u8]) -> Option<Self> {
-        let (header, attributes) = payload.split_at_checked(IFINFOMSG)?;
-        let number = |at: usize| Some(u32::from_ne_bytes(*header.get(at..)?.first_chunk::<4>()?));
-        let (index, flags) = (number(4)?, number(8)?);
-        // Walked by hand: the iterator of netlink-packet-core lends for its own life only.
-        let mut rest = attributes;
-        loop {
-            let (length, after) = rest.split_first_chunk::<2>()?;
-            let (kind, _) = after.split_first_chunk::<2>()?;
-            let length = usize::from(u16::from_ne_bytes(*length));
-            if u16::from_ne_bytes(*kind) == IFLA_IFNAME {
-                let name = std::str::from_utf8(rest.get(4..length)?).ok()?;
-                return Some(Self {
-                    index,
-                    up: flags & IFF_UP != 0,
-                    name: name.trim_end_matches('\0'),
-                });
-            }
-            rest = rest.get(length.max(4).next_multiple_of(4)..)?;
-        }
-    }
-}
+/// What takes one event.
+type Taker = fn(&mut Watch, Header, &[u8]);
 
 /// The watch's own state.
 struct Watch {
     sender: mpsc::Sender<Drift>,
+    /// The sockets by which this dataplane asks.
+    own: Arc<Ports>,
     lost: bool,
     /// Some of the rules went, and it is not told yet.
     rules_gone: bool,
+    /// The node's networks changed, and it is not told yet.
+    networks_changed: bool,
     links: Links,
 }
 
@@ -183,19 +169,23 @@ impl Watch {
                     self.lost = false;
                 }
                 result = receive(&route, &mut buffer) => {
+                    let mut whole = result.is_ok();
                     self.take(result, &buffer, Self::route_event);
-                    while let Some(result) = receive_now(&route, &mut buffer) {
-                        self.take(result, &buffer, Self::route_event);
-                    }
+                    whole &= self.take_waiting(&route, &mut buffer, Self::route_event);
                     tokio::time::sleep(GATHER).await;
+                    whole &= self.take_waiting(&route, &mut buffer, Self::route_event);
+                    if !whole {
+                        ask_for_links(&route);
+                    }
+                    if std::mem::take(&mut self.networks_changed) {
+                        self.tell(Drift::NetworksChanged);
+                    }
                 }
                 result = receive(&netfilter, &mut rules_buffer) => {
                     self.take(result, &rules_buffer, Self::netfilter_event);
                     // One command of `nft` makes many events, and one repair answers them all.
                     tokio::time::sleep(GATHER).await;
-                    while let Some(result) = receive_now(&netfilter, &mut rules_buffer) {
-                        self.take(result, &rules_buffer, Self::netfilter_event);
-                    }
+                    self.take_waiting(&netfilter, &mut rules_buffer, Self::netfilter_event);
                     if std::mem::take(&mut self.rules_gone) {
                         self.tell(Drift::RulesGone);
                     }
@@ -204,12 +194,18 @@ impl Watch {
         }
     }
 
-    fn take(
-        &mut self,
-        result: io::Result<()>,
-        mut bytes: &[u8],
-        event: fn(&mut Self, Header, &[u8]),
-    ) {
+    /// Takes what is there already; false where some of it was lost.
+    fn take_waiting(&mut self, socket: &TokioSocket, buffer: &mut Vec<u8>, event: Taker) -> bool {
+        let mut whole = true;
+        for _ in 0..AT_ONCE {
+            let Some(result) = receive_now(socket, buffer) else { break };
+            whole &= result.is_ok();
+            self.take(result, buffer, event);
+        }
+        whole
+    }
+
+    fn take(&mut self, result: io::Result<()>, mut bytes: &[u8], event: Taker) {
         if let Err(error) = result {
             if error.raw_os_error() != Some(Errno::NOBUFS.raw_os_error()) {
                 tracing::warn!(%error, "cannot read kernel events");
@@ -234,47 +230,27 @@ impl Watch {
 
     fn route_event(&mut self, header: Header, payload: &[u8]) {
         match header.kind {
-            // By far the most events are these, and of links only name and flags matter.
+            // By far the most events are these.
             RTM_NEWLINK => {
                 if let Some(link) = LinkGlance::of(payload) {
                     self.link_changed(link);
                 }
-                return;
             }
-            RTM_NEWADDR => return,
-            RTM_NEWROUTE if header.flags & NLM_F_REPLACE == 0 => return,
-            _ => {}
-        }
-        let Ok(message) = RouteNetlinkMessage::parse_with_param(payload, header.kind) else {
-            // Of a kind unknown to us, and so not about anything of ours.
-            return;
-        };
-        match message {
-            RouteNetlinkMessage::DelLink(link) => {
-                // A bridge or the like also says DELLINK when a port leaves.
-                let index = link.header.index;
-                if let Some(state) = self.links.remove(&index) {
-                    self.tell(Drift::LinkGone { name: state.name });
+            RTM_DELLINK => {
+                // A bridge also says so, in its own family, of a port that leaves it.
+                if let Some(link) = LinkGlance::of(payload).filter(|link| link.family == 0) {
+                    self.link_gone(&link);
                 }
             }
-            RouteNetlinkMessage::DelAddress(address) => {
-                let Some(view) = AddressView::read(&address) else { return };
-                if let Some(state) = self.links.get(&view.index) {
-                    let ifname = state.name.clone();
-                    self.tell(Drift::AddressGone { ifname, address: view.address });
+            RTM_NEWADDR | RTM_DELADDR => {
+                if let Some(address) = AddressGlance::of(payload) {
+                    self.address_event(&header, address, payload);
                 }
             }
-            RouteNetlinkMessage::DelRoute(route) => {
-                if let Some(view) = RouteView::read(&route).filter(|view| view.protocol == PROTOCOL)
-                {
-                    self.tell(Drift::RouteGone { destination: view.destination });
-                }
-            }
-            RouteNetlinkMessage::NewRoute(route) => {
-                let Some(view) = RouteView::read(&route) else { return };
-                let host_route = view.destination.prefix_len() == view.destination.max_prefix_len();
-                if host_route && view.protocol != PROTOCOL {
-                    self.tell(Drift::RouteGone { destination: view.destination });
+            RTM_NEWROUTE | RTM_DELROUTE => {
+                if let Some(route) = RouteGlance::of(payload) {
+                    self.networks_changed |= !route.ours && route.in_main_table;
+                    self.path_event(&header, route, payload);
                 }
             }
             _ => {}
@@ -282,19 +258,68 @@ impl Watch {
     }
 
     fn link_changed(&mut self, link: LinkGlance<'_>) {
-        let before = self.links.remove(&link.index);
-        if names::is_host_ifname(link.name) {
-            let state = LinkState { name: link.name.to_owned(), up: link.up };
-            self.links.insert(link.index, state);
+        let after = LinkState::from(link);
+        let before = self.links.insert(link.index, after.clone());
+        if before.as_ref() == Some(&after) {
+            return;
         }
-        match before {
-            Some(before) if before.name != link.name => {
+        let nodes = |state: &LinkState| !state.is_pods();
+        self.networks_changed |= before.as_ref().is_some_and(nodes) || nodes(&after);
+        match before.filter(LinkState::is_pods) {
+            Some(before) if before.name != after.name => {
                 self.tell(Drift::LinkGone { name: before.name });
             }
-            Some(before) if before.up && !link.up => {
+            Some(before) if before.up && !after.up => {
                 self.tell(Drift::LinkDown { name: before.name });
             }
             _ => {}
+        }
+    }
+
+    fn link_gone(&mut self, link: &LinkGlance<'_>) {
+        let state = self.links.remove(&link.index).unwrap_or_else(|| (*link).into());
+        if state.is_pods() {
+            self.tell(Drift::LinkGone { name: state.name });
+        } else {
+            self.networks_changed = true;
+        }
+    }
+
+    fn address_event(&mut self, header: &Header, address: AddressGlance, payload: &[u8]) {
+        let gone = header.kind == RTM_DELADDR;
+        let state = self.links.get(&address.index).filter(|state| state.is_pods());
+        let Some(state) = state else {
+            // One that is tentative was not there yet.
+            self.networks_changed |= gone || !address.tentative;
+            return;
+        };
+        let ifname = state.name.clone();
+        if gone
+            && let Ok(RouteNetlinkMessage::DelAddress(message)) = parse(header, payload)
+            && let Some(view) = AddressView::read(&message)
+        {
+            self.tell(Drift::AddressGone { ifname, address: view.address });
+        }
+    }
+
+    /// Read whole only where a route of ours may have gone.
+    fn path_event(&mut self, header: &Header, glance: RouteGlance, payload: &[u8]) {
+        let removed = header.kind == RTM_DELROUTE && glance.ours && !self.own.contain(header.port);
+        let replaced =
+            header.kind == RTM_NEWROUTE && header.flags & NLM_F_REPLACE != 0 && !glance.ours;
+        if !removed && !replaced {
+            return;
+        }
+        let view = match parse(header, payload) {
+            Ok(RouteNetlinkMessage::NewRoute(route) | RouteNetlinkMessage::DelRoute(route)) => {
+                RouteView::read(&route)
+            }
+            _ => None,
+        };
+        let Some(view) = view else { return };
+        let host_route = view.destination.prefix_len() == view.destination.max_prefix_len();
+        if removed || host_route || has_the_place_of_learned(&view) {
+            self.tell(Drift::RouteGone { destination: view.destination });
         }
     }
 
@@ -319,6 +344,10 @@ impl Watch {
     }
 }
 
+fn parse(header: &Header, payload: &[u8]) -> Result<RouteNetlinkMessage, DecodeError> {
+    RouteNetlinkMessage::parse_with_param(payload, header.kind)
+}
+
 async fn receive(socket: &TokioSocket, buffer: &mut Vec<u8>) -> io::Result<()> {
     std::future::poll_fn(|context| {
         buffer.clear();
@@ -327,12 +356,23 @@ async fn receive(socket: &TokioSocket, buffer: &mut Vec<u8>) -> io::Result<()> {
     .await
 }
 
-/// What is there already, without waiting; `None` when nothing is.
+/// What is there already, without waiting; `None` when nothing is. Not by
+/// tokio, which lets a task have a hundred at a time: less than the kernel
+/// makes in the time between.
 fn receive_now(socket: &TokioSocket, buffer: &mut Vec<u8>) -> Option<io::Result<()>> {
     buffer.clear();
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match socket.poll_recv(&mut context, buffer) {
-        std::task::Poll::Ready(result) => Some(result),
-        std::task::Poll::Pending => None,
+    match socket.socket_ref().recv(buffer, 0) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+        result => Some(result.map(drop)),
+    }
+}
+
+/// After an overrun, links may have come of which the watch knows nothing.
+/// The answer comes as events do, and is taken like them.
+fn ask_for_links(socket: &TokioSocket) {
+    let mut request = Vec::with_capacity(64);
+    write_dump(&mut request, &request::all_links(), 0);
+    if let Err(error) = socket.socket_ref().send_to(&request, &SocketAddr::new(0, 0), 0) {
+        tracing::warn!(%error, "cannot list interfaces after kernel events were lost");
     }
 }

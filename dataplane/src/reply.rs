@@ -131,22 +131,28 @@ pub(crate) struct Header {
     pub(crate) kind: u16,
     pub(crate) flags: u16,
     pub(crate) sequence: u32,
+    /// The socket that asked; 0 is the kernel itself.
+    pub(crate) port: u32,
 }
 
 /// The first message: its header, its payload, and what follows it.
 pub(crate) fn split(bytes: &[u8]) -> Option<(Header, &[u8], &[u8])> {
     let length = usize::try_from(u32_at(bytes, 0)?).ok()?;
-    let header =
-        Header { kind: u16_at(bytes, 4)?, flags: u16_at(bytes, 6)?, sequence: u32_at(bytes, 8)? };
+    let header = Header {
+        kind: u16_at(bytes, 4)?,
+        flags: u16_at(bytes, 6)?,
+        sequence: u32_at(bytes, 8)?,
+        port: u32_at(bytes, 12)?,
+    };
     let payload = bytes.get(HEADER..length)?;
     let padded = length.checked_next_multiple_of(4)?.min(bytes.len());
     Some((header, payload, bytes.get(padded..)?))
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk::<4>().map(|chunk| u32::from_ne_bytes(*chunk))
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk::<2>().map(|chunk| u16::from_ne_bytes(*chunk))
 }

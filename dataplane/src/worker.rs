@@ -6,6 +6,7 @@
 //! replaced. The queue is bounded: a full one makes the callers wait.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
@@ -23,10 +24,29 @@ const QUEUE: usize = 256;
 
 type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 
+/// The port of each thread's host socket, by which the monitor knows what
+/// this dataplane asked for itself.
+#[derive(Debug, Default)]
+pub(crate) struct Ports([AtomicU32; THREADS]);
+
+impl Ports {
+    pub(crate) fn contain(&self, port: u32) -> bool {
+        // 0 is the kernel's own, and that of a thread not yet begun.
+        port != 0 && self.0.iter().any(|own| own.load(Ordering::Relaxed) == port)
+    }
+
+    fn note(&self, thread: usize, port: u32) {
+        if let Some(own) = self.0.get(thread) {
+            own.store(port, Ordering::Relaxed);
+        }
+    }
+}
+
 /// What all threads share.
 #[derive(Debug)]
 struct Shared {
     home: Netns,
+    ports: Arc<Ports>,
     proc_sys: OnceLock<PathBuf>,
     jobs: Mutex<mpsc::Receiver<Job>>,
 }
@@ -35,24 +55,29 @@ struct Shared {
 #[derive(Debug)]
 pub(crate) struct Worker {
     shared: Arc<Shared>,
+    /// Which of the threads it is.
+    thread: usize,
     host: Channel,
     stranded: bool,
 }
 
 impl Worker {
-    fn new(shared: Arc<Shared>) -> Result<Self, Error> {
+    fn new(shared: Arc<Shared>, thread: usize) -> Result<Self, Error> {
         let home = &shared.home;
         home.enter().map_err(|errno| Error::NamespaceOpen {
             path: home.path().to_path_buf(),
             source: errno.into(),
         })?;
-        Ok(Self { host: Channel::route()?, shared, stranded: false })
+        let host = Channel::route()?;
+        shared.ports.note(thread, host.port());
+        Ok(Self { host, shared, thread, stranded: false })
     }
 
     /// The node's own socket, a fresh one where the last exchange failed.
     pub(crate) fn host(&mut self) -> Result<&mut Channel, Error> {
         if self.host.broken() {
             self.host = Channel::route()?;
+            self.shared.ports.note(self.thread, self.host.port());
         }
         Ok(&mut self.host)
     }
@@ -96,6 +121,7 @@ impl Worker {
 pub(crate) struct Pool {
     queue: mpsc::Sender<Job>,
     home: Netns,
+    ports: Arc<Ports>,
 }
 
 impl Pool {
@@ -103,15 +129,21 @@ impl Pool {
     pub(crate) fn start() -> Result<Self, Error> {
         let home = Netns::of_this_thread()?;
         let (queue, jobs) = mpsc::channel(QUEUE);
+        let ports = Arc::new(Ports::default());
         let shared = Arc::new(Shared {
             home: home.clone(),
+            ports: Arc::clone(&ports),
             proc_sys: OnceLock::new(),
             jobs: Mutex::new(jobs),
         });
-        for _ in 0..THREADS {
-            spawn(Worker::new(Arc::clone(&shared))?)?;
+        for thread in 0..THREADS {
+            spawn(Worker::new(Arc::clone(&shared), thread)?)?;
         }
-        Ok(Self { queue, home })
+        Ok(Self { queue, home, ports })
+    }
+
+    pub(crate) fn ports(&self) -> Arc<Ports> {
+        Arc::clone(&self.ports)
     }
 
     pub(crate) fn home(&self) -> &Netns {
@@ -164,10 +196,10 @@ fn serve(mut worker: Worker) {
 
 fn replace(lost: Worker) {
     tracing::error!("a netlink thread is stranded in a pod's namespace, replacing it");
-    let shared = Arc::clone(&lost.shared);
+    let (shared, thread) = (Arc::clone(&lost.shared), lost.thread);
     let spawned =
         std::thread::Builder::new().name("flock-netlink".to_owned()).spawn(
-            move || match Worker::new(shared) {
+            move || match Worker::new(shared, thread) {
                 Ok(worker) => serve(worker),
                 Err(error) => tracing::error!(%error, "no replacement for a netlink thread"),
             },

@@ -10,7 +10,7 @@ mod lab;
 
 use std::sync::{Mutex, PoisonError};
 
-use flock_dataplane::{Dataplane, Error, PodLink};
+use flock_dataplane::{Dataplane, Drift, Error, PodLink};
 use lab::{Space, dual, on_node};
 use rustix::net::{AddressFamily, netlink, sockopt};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
@@ -21,6 +21,10 @@ static TURN: Mutex<()> = Mutex::new(());
 /// Leaves room for about one answer in each rtnetlink socket of this
 /// process, so that the kernel has to drop what follows (ENOBUFS).
 fn deafen() {
+    room_for(1);
+}
+
+fn room_for(bytes: usize) {
     let own = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
     let mut deaf = 0;
     for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
@@ -29,7 +33,7 @@ fn deafen() {
         let family = sockopt::socket_domain(&file);
         let protocol = sockopt::socket_protocol(&file);
         if family == Ok(AddressFamily::NETLINK) && protocol.is_ok_and(|p| p.is_none_or(is_route)) {
-            sockopt::set_socket_recv_buffer_size(&file, 1).unwrap();
+            sockopt::set_socket_recv_buffer_size(&file, bytes).unwrap();
             deaf += 1;
         }
     }
@@ -95,5 +99,36 @@ fn a_link_that_may_be_in_use_is_never_deleted() {
         let before = node.picture();
         unanswered(&dataplane, &link).await;
         assert_eq!(node.picture(), before);
+    });
+}
+
+/// Events that were lost are told as such, and the watch goes on with the
+/// links that came meanwhile.
+#[test]
+fn a_link_that_came_unheard_is_watched() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    on_node(|node| async move {
+        let dataplane = Dataplane::start().unwrap();
+        let mut events = dataplane.monitor().unwrap();
+        let mut next = async || {
+            let wait = std::time::Duration::from_secs(3);
+            tokio::time::timeout(wait, events.recv()).await.unwrap().unwrap()
+        };
+        let name = "flock0000000a".to_owned();
+        // Nothing is awaited, and so nothing is read, until there is room again.
+        deafen();
+        for n in 0..8 {
+            node.ip(&format!("route add unreachable 10.50.{n}.0/24 proto 241"));
+        }
+        node.ip(&format!("link add {name} type veth peer name far0"));
+        node.ip(&format!("link set {name} up"));
+        room_for(100_000);
+        while next().await != Drift::Lost {}
+        node.ip(&format!("link set {name} down"));
+        while next().await != (Drift::LinkDown { name: name.clone() }) {}
+        node.ip(&format!("link set {name} name other0"));
+        while next().await != (Drift::LinkGone { name: name.clone() }) {}
+        // It is the node's own now.
+        while next().await != Drift::NetworksChanged {}
     });
 }
