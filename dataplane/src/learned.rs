@@ -74,12 +74,11 @@ fn metric_of(prefix: IpNet) -> u32 {
 pub(crate) fn is_learned(route: &RouteView) -> bool {
     route.protocol == PROTOCOL
         && route.kind == RouteType::Unicast
-        && route.metric == metric_of(route.destination)
-        && route.in_main_table()
+        && has_the_place_of_learned(route)
 }
 
-/// Whether another's route of that destination and metric takes the place of
-/// a learned one.
+/// Whether a route, whoever's, has the metric that a learned one to the same
+/// prefix would have, and so its place.
 pub(crate) fn has_the_place_of_learned(route: &RouteView) -> bool {
     route.metric == metric_of(route.destination) && route.in_main_table()
 }

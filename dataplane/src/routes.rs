@@ -131,13 +131,13 @@ fn set_anycast(host: &mut Channel, address: IpAddr, mut hops: Vec<NextHop>) -> R
     let entry = answers.pop().unwrap_or_default();
     let resolved = resolve(address, &hops, answers)?;
     let destination = IpNet::from(address);
-    let mut entry = shown(address, &entry)?;
+    let exact = |route: &RouteView| route.destination == destination && route.in_main_table();
+    let mut entry = shown(address, &entry)?.filter(exact);
     if entry.as_ref().is_some_and(is_learned) {
-        // It yields to an anycast route, but may hide that it is not for us to make.
-        entry = beneath(host, address)?;
+        // It yields to an anycast route, but may hide another's.
+        entry = beneath(host, address)?.filter(exact);
     }
-    let mode = match entry.filter(|entry| entry.destination == destination && entry.in_main_table())
-    {
+    let mode = match entry {
         Some(route) if is_anycast(&route) => Mode::Ensure,
         Some(route) if !is_summary(&route) => return Err(Error::AddressTaken { address }),
         _ => Mode::Create,

@@ -76,6 +76,25 @@ fn one_next_hop_becomes_several_and_back() {
     });
 }
 
+/// Who asks says where the router is, as with a default route that is "onlink".
+#[test]
+fn a_router_may_be_outside_every_subnet() {
+    on_node(|node| async move {
+        let dataplane = Dataplane::start().unwrap();
+        let links = Uplinks::new(&node);
+        let routes = [
+            route("203.0.113.0/24", &[hop("172.31.0.1", links.up)]),
+            route("2001:db8:f::/48", &[hop("2001:db8:77::1", links.up)]),
+        ];
+        for wanted in routes.clone() {
+            set(&dataplane, wanted).await;
+        }
+        let mut there = dataplane.learned_routes().await.unwrap();
+        there.sort();
+        assert_eq!(there, routes);
+    });
+}
+
 #[test]
 fn packets_follow_it_also_by_a_router_of_the_other_family() {
     on_node(|node| async move {
@@ -194,13 +213,22 @@ fn a_route_for_some_packets_is_not_in_its_place() {
     on_node(|node| async move {
         let dataplane = Dataplane::start().unwrap();
         let links = Uplinks::new(&node);
-        node.ip("route add 203.0.113.0/24 tos 0x10 via 10.8.0.2 proto static metric 32");
-        for via in ["10.9.0.2", "10.9.0.3"] {
-            let wanted = route("203.0.113.0/24", &[hop(via, links.up)]);
-            set(&dataplane, wanted.clone()).await;
-            assert_eq!(dataplane.learned_routes().await.unwrap(), vec![wanted]);
+        let prefix = "203.0.113.0/24";
+        node.ip(&format!("route add {prefix} tos 0x10 via 10.8.0.2 proto static metric 32"));
+        for hidden in [false, true] {
+            // Where a better one hides it from a lookup, the table is read.
+            if hidden {
+                node.ip(&format!("route add {prefix} via 10.8.0.2 proto static metric 5"));
+            }
+            for via in ["10.9.0.2", "10.9.0.3"] {
+                let wanted = route(prefix, &[hop(via, links.up)]);
+                set(&dataplane, wanted.clone()).await;
+                assert_eq!(dataplane.learned_routes().await.unwrap(), vec![wanted]);
+            }
+            set(&dataplane, route(prefix, &[])).await;
+            let left = node.ip("route show proto static");
+            assert_eq!(left.lines().count(), 1 + usize::from(hidden), "{left}");
         }
-        assert!(node.ip("route show proto static").contains("203.0.113.0/24 tos"));
     });
 }
 

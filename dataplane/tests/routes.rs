@@ -10,7 +10,7 @@ mod lab;
 use flock_dataplane::{
     Dataplane, Error, NextHop, NodeRoute, NodeSettings, PROTOCOL, PodLink, RouteKey,
 };
-use lab::{Space, address, dual, on_node};
+use lab::{Space, Uplinks, address, dual, on_node};
 
 fn hops(links: &[PodLink], six: bool) -> Vec<NextHop> {
     let mut hops: Vec<NextHop> = links
@@ -100,11 +100,7 @@ fn a_next_hop_without_a_link_is_left_out() {
 fn only_an_anycast_route_of_ours_is_replaced() {
     on_node(|node| async move {
         let dataplane = Dataplane::start().unwrap();
-        node.ip("link add up0 type veth peer name up1");
-        node.ip("link set up1 up");
-        node.ip("link set up0 up");
-        node.ip("addr add 10.9.0.1/24 dev up0");
-        node.ip("addr add 2001:db8:9::1/64 dev up0 nodad");
+        let _uplinks = Uplinks::new(&node);
         let pods = [Space::new("p"), Space::new("p")];
         let links: Vec<PodLink> = pods.iter().zip(2..).map(|(pod, n)| dual(pod, n)).collect();
         for link in &links {

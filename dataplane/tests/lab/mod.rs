@@ -163,7 +163,8 @@ where
 }
 
 /// Links of the node's to routers beyond it, up and with addresses: `up0` and
-/// `alt0` on the node, `up1` and `alt1` beyond.
+/// `alt0` on the node, `up1` and `alt1` beyond. At rest: the kernel makes no
+/// addresses of its own on them, and the carrier is there.
 pub(crate) struct Uplinks {
     pub(crate) beyond: Space,
     /// The indices of `up0` and `alt0`.
@@ -181,8 +182,17 @@ impl Uplinks {
             for (space, end, host) in [(node, 0, 1), (&beyond, 1, 2)] {
                 space.ip(&format!("addr add 10.{n}.0.{host}/24 dev {link}{end}"));
                 space.ip(&format!("addr add 2001:db8:{n}::{host}/64 dev {link}{end} nodad"));
+                space.ip(&format!("addr add fe80::{host}/64 dev {link}{end} nodad"));
+                space.ip(&format!("link set {link}{end} addrgenmode none"));
                 space.ip(&format!("link set {link}{end} up"));
             }
+        }
+        for link in ["up0", "alt0"] {
+            let tries = (0..1000).take_while(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                !node.ip(&format!("-o link show {link}")).contains("state UP")
+            });
+            assert!(tries.count() < 1000, "{link} has no carrier");
         }
         Self { beyond, up: index(node, "up0"), alt: index(node, "alt0") }
     }
