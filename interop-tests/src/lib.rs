@@ -13,6 +13,7 @@
 //! | [`netns`], [`link`] | namespaces, and the cables between them with their faults |
 //! | [`story`] | failures that end with what the parties said |
 //! | [`facts`] | what the kernel says: links, addresses, routes, leftovers |
+//! | [`monitor`] | what happened to its routes meanwhile |
 //! | [`probe`] | ping, and TCP from one namespace to another |
 //! | [`storm`] | a thousand pings a second, with an account of each |
 //! | [`process`] | a daemon with a log, stopped by its process id |
@@ -44,6 +45,7 @@ pub mod facts;
 pub mod interop;
 pub mod link;
 pub mod manifests;
+pub mod monitor;
 pub mod names;
 pub mod netns;
 pub mod network;

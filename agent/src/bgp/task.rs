@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flock_bgp::{Farewell, PeerConfig, SpeakerConfig, State};
+use flock_bgp::{Farewell, PeerConfig, PeerStatus, SpeakerConfig, State};
 use flock_bgp_io::{Handle, Listen, Notices, Running, Told};
 use flock_dataplane::Dataplane;
 use ipnet::IpNet;
@@ -85,6 +85,11 @@ pub(super) struct Task {
     reports: Reports,
     /// What was learned before is swept at the latest then; `None`: it has been.
     sweep_at: Option<Instant>,
+    /// Until when peers may keep what the life before told them: a drain ends after that, or once
+    /// they have heard otherwise. `None`: they keep nothing that is not true.
+    kept_until: Option<Instant>,
+    /// The end of a drain is tried again then, because the disk refused it.
+    drain_again: Option<Instant>,
     /// The NodeConfig that the speaker follows.
     followed: Option<Arc<NodeConfig>>,
     /// When that was last looked at, and is to be again.
@@ -106,6 +111,8 @@ impl Task {
             journal: Journal::default(),
             reports: Reports::default(),
             sweep_at: None,
+            kept_until: None,
+            drain_again: None,
             followed: None,
             looked: None,
             look_at: Some(Instant::now()),
@@ -179,9 +186,9 @@ impl Task {
     }
 
     fn next_moment(&self) -> Option<Instant> {
-        let now = Instant::now();
         let left = self.stage.and_then(|stage| stage.left(Timestamp::now()));
-        let withdraw = left.map(|left| now + left);
+        let waits_for = if left == Some(Duration::ZERO) { self.drain_waits_for() } else { None };
+        let withdraw = left.map(|left| waits_for.unwrap_or_else(|| Instant::now() + left));
         let sweep = self.sweep_at.filter(|_| self.stage.is_none());
         [withdraw, sweep, self.look_at, self.reports.next_look()].into_iter().flatten().min()
     }
@@ -324,6 +331,8 @@ impl Task {
         let importing = bgp.peers.iter().filter(|peer| peer.import.is_some());
         let patience = importing.map(|peer| peer.graceful_restart.unwrap_or(PATIENCE)).max();
         self.sweep_at = Some(Instant::now() + patience.unwrap_or_default());
+        let longest = bgp.peers.iter().filter_map(|peer| peer.graceful_restart).max();
+        self.kept_until = longest.filter(|_| restarted).map(|time| Instant::now() + time);
         self.around.reconciler.speak_to(Some(handle.clone())).await;
         self.has_spoken = true;
         self.mark().await;
@@ -363,7 +372,7 @@ impl Task {
             self.around.reconciler.speak_to(None).await;
         }
         self.around.fib.sweep().await;
-        self.sweep_at = None;
+        (self.sweep_at, self.kept_until) = (None, None);
         self.forget_marker().await;
     }
 
@@ -404,15 +413,17 @@ impl Task {
         let Some(speaking) = &self.speaking else { return };
         let all = speaking.handle.query(|speaker| speaker.peers().collect::<Vec<_>>()).await;
         let Ok(all) = all else { return };
-        let is_ready = |peer: &&flock_bgp::PeerStatus| {
-            peer.state == State::Established
-                && peer.families.iter().all(|family| !family.negotiated || family.end_of_rib_sent)
-        };
-        let ready = u32::try_from(all.iter().filter(is_ready).count()).unwrap_or(u32::MAX);
+        let ready = all.iter().filter(|peer| is_ready(peer)).count();
+        let ready = u32::try_from(ready).unwrap_or(u32::MAX);
         self.around
             .published
             .ready
             .send_if_modified(|known| std::mem::replace(known, ready) != ready);
+        if service::is_heard(speaking, &all)
+            || self.kept_until.is_some_and(|at| at <= Instant::now())
+        {
+            self.kept_until = None;
+        }
         let Some(sweep_at) = self.sweep_at.filter(|_| self.stage.is_none()) else { return };
         let imports = speaking.peers.iter().filter(|peer| peer.import.is_some());
         let imports: BTreeSet<&str> = imports.map(|peer| &*peer.name).collect();
@@ -433,6 +444,12 @@ impl Task {
             self.reports.look(&speaking.handle, &self.around.reconciler).await;
         }
     }
+}
+
+/// A session that is up and was told everything.
+fn is_ready(peer: &PeerStatus) -> bool {
+    peer.state == State::Established
+        && peer.families.iter().all(|family| !family.negotiated || family.end_of_rib_sent)
 }
 
 /// Listens for both families. A port that somebody else has is no reason to be silent: we dial.

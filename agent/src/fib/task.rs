@@ -32,8 +32,8 @@ pub(super) struct Task {
     installed: BTreeMap<IpNet, Vec<LearnedHop>>,
     /// Installed by a former life, or by a speaker before this one, and not told again yet.
     stale: BTreeSet<IpNet>,
-    /// Nothing goes because a session ended.
-    hold: bool,
+    /// What was wanted when sessions began to end on purpose: that stays. `None`: they do not.
+    held: Option<BTreeMap<IpNet, Vec<NextHop>>>,
     interfaces: Vec<Interface>,
     ways: Ways,
     /// What the kernel refuses, with its words.
@@ -52,7 +52,7 @@ impl Task {
             wanted: BTreeMap::new(),
             installed: BTreeMap::new(),
             stale: BTreeSet::new(),
-            hold: false,
+            held: None,
             interfaces: Vec::new(),
             ways: Ways::new(),
             refused: BTreeMap::new(),
@@ -111,12 +111,14 @@ impl Task {
                     self.apply(stale).await;
                 }
             }
-            Command::Hold(hold) => {
-                self.hold = hold;
-                if !hold {
-                    let unwanted = self.installed.keys().filter(|p| !self.wanted.contains_key(p));
-                    self.stale.extend(unwanted.copied().collect::<Vec<_>>());
-                }
+            Command::Hold(true) => {
+                self.held.get_or_insert_with(|| self.wanted.clone());
+            }
+            Command::Hold(false) => {
+                self.held = None;
+                let unwanted = self.installed.keys().filter(|p| !self.wanted.contains_key(p));
+                self.stale.extend(unwanted.copied().collect::<Vec<_>>());
+                self.recheck().await;
             }
             Command::Recheck => {
                 let now = Instant::now();
@@ -131,6 +133,11 @@ impl Task {
                 let _ = answer.send(self.installed.keys().copied().collect());
             }
         }
+    }
+
+    /// What the kernel follows.
+    fn followed(&self) -> &BTreeMap<IpNet, Vec<NextHop>> {
+        self.held.as_ref().unwrap_or(&self.wanted)
     }
 
     /// The speaker chose otherwise.
@@ -154,7 +161,7 @@ impl Task {
         self.recheck_at = None;
         self.rechecked = Some(Instant::now());
         self.look().await;
-        let all = self.wanted.keys().chain(self.installed.keys()).copied().collect();
+        let all = self.followed().keys().chain(self.installed.keys()).copied().collect();
         self.apply(all).await;
     }
 
@@ -179,12 +186,13 @@ impl Task {
             }
         }
         self.ways.clear();
-        self.ask_ways(&self.wanted.keys().copied().collect()).await;
+        self.ask_ways(&self.followed().keys().copied().collect()).await;
     }
 
     /// Asks the kernel for the way to next hops that are on no network of ours.
     async fn ask_ways(&mut self, prefixes: &BTreeSet<IpNet>) {
-        let next_hops = prefixes.iter().filter_map(|prefix| self.wanted.get(prefix)).flatten();
+        let followed = self.followed();
+        let next_hops = prefixes.iter().filter_map(|prefix| followed.get(prefix)).flatten();
         let mut far = resolve::far(next_hops, &self.interfaces);
         far.retain(|gateway| !self.ways.contains_key(gateway));
         for gateway in far {
@@ -232,9 +240,9 @@ impl Task {
 
     /// What the kernel is to be told of a prefix; `None`: nothing.
     fn change(&self, prefix: IpNet) -> Option<LearnedRoute> {
-        let next_hops = match self.wanted.get(&prefix) {
+        let next_hops = match self.followed().get(&prefix) {
             Some(wanted) => resolve::resolve(wanted, &self.interfaces, &self.ways),
-            None if self.hold || self.stale.contains(&prefix) => return None,
+            None if self.held.is_some() || self.stale.contains(&prefix) => return None,
             None => Vec::new(),
         };
         let same = match self.installed.get(&prefix) {

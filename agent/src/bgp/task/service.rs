@@ -1,13 +1,15 @@
 //! In service, draining, drained: what the operator says, made durable and carried out.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use flock_bgp::PeerStatus;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::super::Request;
 use super::super::drain::Stage;
-use super::{PATIENCE, PAUSE, Task, WITHDRAWN_WITHIN};
+use super::{PATIENCE, PAUSE, Speaking, Task, WITHDRAWN_WITHIN, is_ready};
 
 impl Task {
     pub(super) async fn obey(&mut self, request: Request) {
@@ -60,6 +62,11 @@ impl Task {
         self.mark().await;
     }
 
+    /// Until when the end of a drain waits although its wait is over; `None`: it does not.
+    pub(super) fn drain_waits_for(&self) -> Option<Instant> {
+        self.kept_until.max(self.drain_again)
+    }
+
     /// When the wait is over: withdraw, and then the sessions end with words.
     pub(super) async fn advance_drain(&mut self) {
         let now = Timestamp::now();
@@ -69,6 +76,12 @@ impl Task {
         }
         self.around.fib.hold(true).await;
         self.around.reconciler.hush(true).await;
+        // An agent that was away meanwhile has told nobody: its peers hear that nothing is left of
+        // what they keep, by an End-of-RIB, before their sessions end for good.
+        if self.drain_waits_for().is_some_and(|at| Instant::now() < at) {
+            return;
+        }
+        self.drain_again = None;
         if let Some(speaking) = &self.speaking {
             let settled = tokio::time::timeout(WITHDRAWN_WITHIN, speaking.handle.settled());
             if settled.await.is_err() {
@@ -80,10 +93,19 @@ impl Task {
         if let Err(error) = self.enter(Some(Stage::Drained { since: now })).await {
             // Withdrawn it is; that it is, is not on disk yet.
             tracing::error!(error, "cannot note that the node is drained; trying again");
-            self.look_soon(PAUSE);
+            self.drain_again = Some(Instant::now() + PAUSE);
             return;
         }
         self.forget_marker().await;
         self.look_soon(Duration::ZERO);
     }
+}
+
+/// Whether every peer that keeps routes across a restart has heard all that there is now.
+pub(super) fn is_heard(speaking: &Speaking, all: &[PeerStatus]) -> bool {
+    let keeps = speaking.peers.iter().filter(|peer| peer.graceful_restart.is_some());
+    let keeps: BTreeSet<&str> = keeps.map(|peer| &*peer.name).collect();
+    let mut keeping = all.iter().filter(|peer| keeps.contains(&*peer.name));
+    // Before the speaker knows its peers, nobody has heard anything.
+    !keeps.is_empty() && keeping.all(is_ready)
 }
