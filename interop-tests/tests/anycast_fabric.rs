@@ -9,7 +9,6 @@
     reason = "a test that cannot go on ends"
 )]
 
-use std::fs;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -100,26 +99,36 @@ fn two_pods_of_one_node_are_one_next_hop(fabric: &Fabric, pods: &[PodOnNode]) ->
 
 /// One after the other is not Ready: the ToRs hear of it with the last.
 fn readiness_is_followed(fabric: &Fabric, first: &mut PodOnNode, spare: &mut PodOnNode) {
+    let targets = ANYCAST.map(|address| address.parse().unwrap());
+    let storms = ["tor-a", "tor-b"].map(|tor| fabric.storm(tor, &targets, 400).unwrap());
     fabric.set_ready(spare, false).unwrap();
     await_leads_to(fabric, 1, &[first]);
     await_served_by(fabric, &NODES);
     fabric.set_ready(first, false).unwrap();
     await_served_by(fabric, &[2, 3]);
-    leads_to(fabric, 1, &[first]).expect("it lingers: packets on their way are delivered");
+    // It lingers: packets on their way are delivered.
+    leads_to(fabric, 1, &[first]).unwrap();
     fabric.set_ready(spare, true).unwrap();
     await_served_by(fabric, &NODES);
     leads_to(fabric, 1, &[spare]).unwrap();
     fabric.set_ready(first, true).unwrap();
     await_leads_to(fabric, 1, &[first, spare]);
+    for outcome in storms.map(|storm| storm.stop().unwrap()) {
+        // A router may have no route for an instant while it changes one: what leaves it is answered.
+        let delivered =
+            outcome.targets.iter().all(|one| one.answered > 0 && one.lost == one.refused);
+        assert!(delivered, "{outcome}");
+    }
 }
 
 /// A pod on its way out serves no longer; that it is gone changes nothing for the ToRs.
 fn a_leaving_pod_is_withdrawn(fabric: &Fabric, mut pod: PodOnNode) -> PodOnNode {
     fabric.set_leaving(&mut pod).unwrap();
     await_served_by(fabric, &[1, 3]);
-    leads_to(fabric, 2, &[&pod]).expect("it lingers");
+    // It lingers, but not longer than its pod is there.
+    leads_to(fabric, 2, &[&pod]).unwrap();
     fabric.remove_pod(pod).unwrap();
-    leads_to(fabric, 2, &[]).expect("not longer than its pod is there");
+    leads_to(fabric, 2, &[]).unwrap();
     let next = serve(fabric, 2, "dns-2");
     await_served_by(fabric, &NODES);
     next
@@ -178,13 +187,11 @@ fn kernels_agree(transport: Transport) {
     await_served_by(&fabric, &NODES);
     let mut spare = two_pods_of_one_node_are_one_next_hop(&fabric, &pods);
     readiness_is_followed(&fabric, &mut pods[0], &mut spare);
-    // Not Ready while the rest happens, so that its route has the time to go.
     fabric.remove_pod(spare).unwrap();
-    let third = a_deleted_pod_is_withdrawn(&fabric, pods.pop().unwrap());
+    let mut third = a_deleted_pod_is_withdrawn(&fabric, pods.pop().unwrap());
     let second = a_leaving_pod_is_withdrawn(&fabric, pods.pop().unwrap());
-    let mut third = third;
-    a_restart_finds_what_changed(&mut fabric, &mut third);
     let mut first = pods.pop().unwrap();
+    a_restart_finds_what_changed(&mut fabric, &mut third);
     a_lost_link_is_repaired_and_a_lost_pod_is_withdrawn(&fabric, third);
     fabric.set_ready(&mut first, false).unwrap();
     await_served_by(&fabric, &[2]);
@@ -208,4 +215,92 @@ fn kernels_agree_about_who_serves_in_both_families() {
 #[test]
 fn kernels_agree_about_who_serves_without_ipv4_on_the_cables() {
     kernels_agree(Transport::Ipv6Only);
+}
+
+/// How often the agent said of a prefix that it is paced.
+fn paced(node: &Node, address: &str) -> Result<usize> {
+    let of_prefix = |line: &&str| line.contains(PACED) && line.contains(address);
+    Ok(node.log()?.lines().filter(of_prefix).count())
+}
+
+/// Not Ready, withdrawn, and Ready again. True when it is announced again, false when that has to
+/// wait.
+fn flip(fabric: &Fabric, pod: &mut PodOnNode, address: &str) -> bool {
+    let node = fabric.node(pod.node).unwrap();
+    let before = paced(node, address).unwrap();
+    fabric.set_ready(pod, false).unwrap();
+    until("the withdrawal", PATIENCE, || {
+        let rows = originated(node, address)?;
+        ensure!(rows.is_empty(), "{rows:?}");
+        Ok(())
+    })
+    .unwrap();
+    fabric.set_ready(pod, true).unwrap();
+    until("the announcement, or that it has to wait", PATIENCE, || {
+        // In this order: one that waited is announced a while later.
+        let waits = paced(node, address)? > before;
+        ensure!(waits || !originated(node, address)?.is_empty(), "neither");
+        Ok(!waits)
+    })
+    .unwrap()
+}
+
+#[test]
+fn what_flaps_is_announced_at_its_pace_and_withdrawn_at_once() {
+    let mut fabric = Fabric::builder().tor("tor", Brand::Bird).nodes(1).build().unwrap();
+    fabric.start().unwrap();
+    fabric.await_sessions().unwrap();
+    let [six, four] = ANYCAST;
+    let begun = Instant::now();
+    let mut pod = serve(&fabric, 1, "flaps");
+    await_served_by(&fabric, &[1]);
+    let mut announced = 1;
+    while flip(&fabric, &mut pod, four) {
+        announced += 1;
+        assert!(announced < 10 * BURST, "never paced");
+    }
+    assert!(announced >= BURST, "paced after {announced}");
+    // One more for each second that went by, and one that may have been under way.
+    let most = BURST + usize::try_from(begun.elapsed().as_secs()).unwrap() + 1;
+    assert!(announced <= most, "{announced} announcements, at most {most} were due");
+    // It comes by itself when it may. Others do not wait.
+    await_served_by(&fabric, &[1]);
+    let calm = fabric.add_pod(1, "calm", &[("anycast", "192.0.2.2")]).unwrap();
+    fabric.await_ways("192.0.2.2", &[1]).unwrap();
+    let node = fabric.node(1).unwrap();
+    assert_eq!(paced(node, "192.0.2.2/32").unwrap(), 0);
+
+    // The ToR hears of a withdrawal while an announcement would still have to wait.
+    until("a withdrawal between two announcements", PATIENCE, || {
+        await_served_by(&fabric, &[1]);
+        let before = paced(node, four)?;
+        fabric.set_ready(&mut pod, false)?;
+        await_served_by(&fabric, &[]);
+        fabric.set_ready(&mut pod, true)?;
+        await_served_by(&fabric, &[1]);
+        ensure!(paced(node, four)? > before, "the announcement did not have to wait");
+        Ok(())
+    })
+    .unwrap();
+
+    // Faster than anybody looks: what counts is how it ends.
+    for (last, nodes) in [(false, &[][..]), (true, &[1])] {
+        for turn in 0..70 {
+            fabric.set_ready(&mut pod, turn % 2 == 0).unwrap();
+        }
+        fabric.set_ready(&mut pod, last).unwrap();
+        await_served_by(&fabric, nodes);
+        for address in [six, four] {
+            let rows = originated(node, address).unwrap();
+            assert_eq!(rows.len(), nodes.len(), "{rows:?}");
+        }
+    }
+    leads_to(&fabric, 1, &[&pod]).unwrap();
+    fabric.await_ways("192.0.2.2", &[1]).unwrap();
+    fabric.remove_pod(pod).unwrap();
+    await_served_by(&fabric, &[]);
+    fabric.remove_pod(calm).unwrap();
+    let peers = node.cli_json(&["bgp", "show", "peers"]).unwrap();
+    assert_eq!(peers["peers"][0]["flaps"], 0, "{peers}");
+    node.await_no_leftovers().unwrap();
 }
