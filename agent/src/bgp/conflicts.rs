@@ -236,16 +236,26 @@ const LASTING: Duration = Duration::from_secs(5);
 pub(super) struct Reports {
     /// Since when it is there; `None`: it has been reported.
     found: BTreeMap<Conflict, Option<Instant>>,
+    /// When to look because something else changed.
+    look_at: Option<Instant>,
 }
 
 impl Reports {
     /// When to look again, to see what lasts.
     pub(super) fn next_look(&self) -> Option<Instant> {
-        self.found.values().flatten().min().map(|since| *since + LASTING)
+        let lasting = self.found.values().flatten().min().map(|since| *since + LASTING);
+        lasting.into_iter().chain(self.look_at).min()
+    }
+
+    /// This node claims more than it did. Nobody tells again what he told before, so that is looked
+    /// through; not with every pod, because it costs as much as peers have told.
+    pub(super) fn look_soon(&mut self, now: Instant) {
+        self.look_at.get_or_insert(now + LASTING);
     }
 
     /// Looks, and tells what lasts.
     pub(super) async fn look(&mut self, handle: &Handle, reconciler: &Reconciler) {
+        self.look_at = None;
         let found = find(handle, reconciler).await;
         for conflict in self.note(found, Instant::now()) {
             tracing::warn!(%conflict, remedy = conflict.remedy(), "two nodes claim the same");
@@ -345,6 +355,10 @@ mod tests {
             (reports.note(only.clone(), start + 2 * LASTING), reports.next_look()),
             (vec![], None)
         );
+        reports.look_soon(start);
+        reports.look_soon(start + LASTING / 2);
+        assert_eq!(reports.next_look(), Some(start + LASTING), "however much is claimed meanwhile");
+        reports.look_at = None;
         // It went and came back: that is news.
         assert_eq!(reports.note(BTreeSet::new(), start + 3 * LASTING), []);
         assert_eq!(reports.note(only.clone(), start + 4 * LASTING), []);

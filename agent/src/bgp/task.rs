@@ -157,6 +157,9 @@ impl Task {
                     Err(_) => return,
                 },
                 () = self.around.wake.notified() => self.look_soon(SPACING),
+                () = self.around.reconciler.announces_more() => {
+                    self.reports.look_soon(Instant::now());
+                }
                 request = inbox.recv() => match request {
                     Some(Request::Silence(answer)) => {
                         self.fall_silent().await;

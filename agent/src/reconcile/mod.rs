@@ -79,6 +79,8 @@ struct Signal {
     speaker: Mutex<(u64, Option<Handle>)>,
     /// The node is drained: nothing is announced.
     hushed: AtomicBool,
+    /// More is announced than before.
+    more: Notify,
     /// The book is complete: before that, every route of a living pod would seem unwanted.
     begun: Notify,
 }
@@ -136,6 +138,11 @@ impl Reconciler {
             *known = (known.0 + 1, speaker);
         }
         self.settle().await;
+    }
+
+    /// Returns when more is announced than at the last call. For one who asks again and again.
+    pub async fn announces_more(&self) {
+        self.signal.more.notified().await;
     }
 
     /// Announces nothing any more, or everything again; when this returns, the speaker knows.

@@ -281,6 +281,9 @@ impl Task {
         }
         self.withdraw(speaker, undelivered).await;
         self.originated.extend(&news);
+        if !news.is_empty() {
+            self.signal.more.notify_one();
+        }
         let origination = &self.rules.origination;
         if self.told.0 != speaker.generation || self.told.1 != *origination {
             self.told = (speaker.generation, origination.clone());

@@ -48,6 +48,7 @@
 mod builder;
 mod plan;
 mod pods;
+mod ways;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use anyhow::Result;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Fabric;
 use crate::manifests::{self, Writing};
@@ -28,6 +28,8 @@ pub struct PodOnNode {
     annotations: Vec<(String, String)>,
     /// Whether the node has a manifest of it.
     declared: bool,
+    /// Whether it is being deleted.
+    leaving: bool,
 }
 
 impl PodOnNode {
@@ -40,7 +42,11 @@ impl PodOnNode {
     fn manifest(&self) -> Value {
         let pairs: Vec<_> =
             self.annotations.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        manifests::pod(&self.pod.namespace, &self.pod.name, &pairs)
+        let mut manifest = manifests::pod(&self.pod.namespace, &self.pod.name, &pairs);
+        if let (true, Some(metadata)) = (self.leaving, manifest.pointer_mut("/metadata")) {
+            metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        manifest
     }
 }
 
@@ -59,7 +65,8 @@ impl Fabric {
             .collect();
         let declared = !annotations.is_empty();
         let pod = Pod::new(name)?;
-        let mut pod = PodOnNode { pod, node, v6: None, v4: None, annotations, declared };
+        let mut pod =
+            PodOnNode { pod, node, v6: None, v4: None, annotations, declared, leaving: false };
         let host = self.node(node)?;
         if declared {
             host.write_pod(&pod.manifest(), Writing::Renamed)?;
@@ -83,6 +90,12 @@ impl Fabric {
         pod.annotations.retain(|(key, _)| key != READY);
         pod.annotations.push((READY.to_owned(), ready.to_string()));
         pod.declared = true;
+        self.node(pod.node)?.write_pod(&pod.manifest(), Writing::Renamed)
+    }
+
+    /// Says that a pod is being deleted, as Kubernetes does before its runtime is told.
+    pub fn set_leaving(&self, pod: &mut PodOnNode) -> Result<()> {
+        (pod.leaving, pod.declared) = (true, true);
         self.node(pod.node)?.write_pod(&pod.manifest(), Writing::Renamed)
     }
 

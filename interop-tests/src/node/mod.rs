@@ -241,6 +241,25 @@ impl Node {
         serde_json::from_str(&said).with_context(|| format!("not JSON: {said}"))
     }
 
+    /// What `flock-agent check` finds of one kind, and in which words.
+    pub fn findings(&self, check: &str) -> Result<Vec<Value>> {
+        // It exits with 1 when something failed; the report is printed all the same.
+        let mut command = self.netns.command(binaries::flock_agent()?)?;
+        command.args(["check", "-o", "json"]).env("FLOCK_ADMIN_SOCKET", self.admin_socket());
+        let output = command.output()?;
+        let report: Value = serde_json::from_slice(&output.stdout)
+            .with_context(|| format!("not JSON: {output:?}"))?;
+        let all = report.get("findings").and_then(Value::as_array).cloned().unwrap_or_default();
+        let of_kind = |finding: &Value| finding.get("check").is_some_and(|name| name == check);
+        Ok(all.into_iter().filter(of_kind).collect())
+    }
+
+    /// Everything that its agents said so far.
+    pub fn log(&self) -> Result<String> {
+        let text = fs::read(self.file("agent.log"))?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
     /// The allocations in the state file, keyed by container id; none when there
     /// is no file yet.
     pub fn allocations(&self) -> Result<BTreeMap<String, Value>> {
