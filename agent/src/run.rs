@@ -17,9 +17,9 @@ use crate::bgp::{Bgp, Starting};
 use crate::cli::Run;
 use crate::doctor::Doctor;
 use crate::notify::Watcher;
-use crate::pods::Pods;
 use crate::pods::book::Book;
 use crate::pods::ledger::Ledger;
+use crate::pods::{Pods, repair};
 use crate::reconcile::Reconciler;
 use crate::server::desk::Desk;
 use crate::server::socket::{self, Socket};
@@ -233,7 +233,7 @@ async fn recover(
     );
     pods.reconciler.begin();
     speaker.begin();
-    tokio::spawn(pods.clone().keep_repaired(drifts, bgp.clone()));
+    tokio::spawn(repair::follow(pods.clone(), drifts, bgp.clone()));
     Ok(())
 }
 

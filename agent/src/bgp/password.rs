@@ -78,7 +78,8 @@ impl Folders {
         if wanted == self.watched {
             return;
         }
-        self.watchers.abort_all();
+        // Dropped, the old ones end.
+        self.watchers = JoinSet::new();
         for folder in &wanted {
             match Watcher::new(folder, &[]) {
                 Ok(watcher) => {

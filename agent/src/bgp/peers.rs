@@ -15,7 +15,7 @@ use flock_dataplane::Interface;
 use ipnet::IpNet;
 
 use crate::config::{self, Bgp, Endpoint, NodeConfig};
-use crate::reconcile::desired::{large, standard};
+use crate::reconcile::desired::{configured, large, standard};
 
 /// How long stale routes of a peer are kept once it is back and sends no End-of-RIB.
 const STALE: Duration = Duration::from_secs(360);
@@ -226,13 +226,34 @@ fn global_v6(interface: &Interface) -> Option<Ipv6Addr> {
     addresses.filter(|address| !address.is_unicast_link_local() && !address.is_loopback()).min()
 }
 
-/// The networks that this node is connected to, its own addresses included.
-pub(super) fn connected(interfaces: &[Interface]) -> Vec<IpNet> {
+/// The networks of the node, each list sorted and without duplicates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Networks {
+    /// Those that it is connected to, its own addresses included.
+    pub(super) connected: Vec<IpNet>,
+    /// Those of its pods.
+    pub(super) own: Vec<IpNet>,
+    /// Those that it is connected to by interfaces that carry no packets now.
+    pub(super) down: Vec<IpNet>,
+}
+
+pub(super) fn networks(config: &NodeConfig, interfaces: &[Interface]) -> Networks {
+    let usable = |wanted: bool| interfaces.iter().filter(move |on| on.usable == wanted);
+    let (mut connected, mut down) = (connected(usable(true)), connected(usable(false)));
+    let mut own: Vec<IpNet> = configured(Some(config)).collect();
+    for list in [&mut connected, &mut own, &mut down] {
+        list.sort_unstable();
+        list.dedup();
+    }
+    Networks { connected, own, down }
+}
+
+fn connected<'a>(interfaces: impl Iterator<Item = &'a Interface>) -> Vec<IpNet> {
     let narrow = |net: &IpNet| match net.addr() {
         IpAddr::V4(address) => address.is_loopback(),
         IpAddr::V6(address) => address.is_loopback() || address.is_unicast_link_local(),
     };
-    let addresses = interfaces.iter().flat_map(|interface| &interface.addresses);
+    let addresses = interfaces.flat_map(|interface| &interface.addresses);
     let networks = addresses.flat_map(|on| [on.network(), on.address.trunc()]);
     networks.filter(|net| !narrow(net)).collect()
 }

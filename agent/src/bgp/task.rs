@@ -7,15 +7,14 @@
 
 mod service;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flock_bgp::{Farewell, PeerConfig, PeerStatus, SpeakerConfig, State};
+use flock_bgp::{Farewell, PeerConfig, PeerStatus, Speaker, SpeakerConfig, State};
 use flock_bgp_io::{Handle, Listen, Notices, Running, Told};
 use flock_dataplane::Dataplane;
-use ipnet::IpNet;
 use jiff::Timestamp;
 use rand::RngExt;
 use tokio::sync::{Notify, mpsc};
@@ -30,7 +29,6 @@ use super::{Live, Published, Request, identity, password};
 use crate::config::{Bgp, Endpoint, NodeConfig};
 use crate::fib::Fib;
 use crate::reconcile::Reconciler;
-use crate::reconcile::desired::configured;
 use crate::source::Source;
 
 /// How long withdrawals may take before sessions are closed all the same.
@@ -40,6 +38,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long a peer may take to tell everything again, where nothing says how long its routes are
 /// kept.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// When to look again whether everything that was learned has been offered.
+const OFFERED_SOON: Duration = Duration::from_millis(20);
 /// Between two looks at the node's networks, however often somebody changes them.
 const SPACING: Duration = Duration::from_millis(50);
 
@@ -67,8 +67,9 @@ struct Speaking {
     identity: Identity,
     handle: Handle,
     notices: Notices,
-    peers: Vec<PeerConfig>,
-    networks: (Vec<IpNet>, Vec<IpNet>),
+    /// As told; `None`: not yet.
+    peers: Option<Vec<PeerConfig>>,
+    networks: Option<peers::Networks>,
     drain: bool,
 }
 
@@ -90,6 +91,8 @@ pub(super) struct Task {
     kept_until: Option<Instant>,
     /// The end of a drain is tried again then, because the disk refused it.
     drain_again: Option<Instant>,
+    /// The ways to peers that are on no network of ours, as the kernel last told them.
+    ways: BTreeMap<IpAddr, u32>,
     /// The NodeConfig that the speaker follows.
     followed: Option<Arc<NodeConfig>>,
     /// When that was last looked at, and is to be again.
@@ -113,6 +116,7 @@ impl Task {
             sweep_at: None,
             kept_until: None,
             drain_again: None,
+            ways: BTreeMap::new(),
             followed: None,
             looked: None,
             look_at: Some(Instant::now()),
@@ -192,8 +196,12 @@ impl Task {
         let left = self.stage.and_then(|stage| stage.left(Timestamp::now()));
         let waits_for = if left == Some(Duration::ZERO) { self.drain_waits_for() } else { None };
         let withdraw = left.map(|left| waits_for.unwrap_or_else(|| Instant::now() + left));
-        let sweep = self.sweep_at.filter(|_| self.stage.is_none());
-        [withdraw, sweep, self.look_at, self.reports.next_look()].into_iter().flatten().min()
+        // Both wait for a speaker, and are looked at when there is one.
+        let (sweep, report) = match &self.speaking {
+            Some(_) => (self.sweep_at.filter(|_| self.stage.is_none()), self.reports.next_look()),
+            None => (None, None),
+        };
+        [withdraw, sweep, self.look_at, report].into_iter().flatten().min()
     }
 
     /// Makes the speaker what the NodeConfig says.
@@ -241,14 +249,22 @@ impl Task {
             }
         }
         for peer in &bgp.peers {
-            if let Some(password) = &peer.password {
-                facts.secrets.insert(peer.name.clone(), password::read(password));
-            }
             if let Endpoint::Address(address) = peer.endpoint
                 && let Some(dev) = self.way(address, &facts).await
             {
                 facts.ways.insert(address, dev);
             }
+        }
+        self.ways.clone_from(&facts.ways);
+        let asked =
+            bgp.peers.iter().filter_map(|peer| Some((peer.name.clone(), peer.password.clone()?)));
+        let asked: Vec<_> = asked.collect();
+        if !asked.is_empty() {
+            // On a thread that may wait for the disk.
+            let read = move || {
+                asked.into_iter().map(|(name, secret)| (name, password::read(&secret))).collect()
+            };
+            facts.secrets = tokio::task::spawn_blocking(read).await.unwrap_or_default();
         }
         if matches!(self.stage, Some(Stage::Drained { .. })) {
             facts.farewell = Some(format!("flock: {} is drained", self.around.node).into());
@@ -262,7 +278,11 @@ impl Task {
         if near.into_iter().any(|on| on.network().contains(&address)) {
             return None;
         }
-        self.around.dataplane.way_to(address).await.ok().flatten().map(|way| way.dev)
+        match self.around.dataplane.way_to(address).await {
+            Ok(way) => way.map(|way| way.dev),
+            // Not a word is no news.
+            Err(_) => self.ways.get(&address).copied(),
+        }
     }
 
     /// Tells the speaker what is not as it was told.
@@ -274,20 +294,15 @@ impl Task {
         if std::mem::replace(&mut speaking.drain, draining) != draining {
             let _ = handle.drain(draining).await;
         }
-        let mut own: Vec<IpNet> = configured(Some(config)).collect();
-        let mut connected = peers::connected(&facts.interfaces);
-        for list in [&mut own, &mut connected] {
-            list.sort_unstable();
-            list.dedup();
+        let networks = peers::networks(config, &facts.interfaces);
+        if speaking.networks.as_ref() != Some(&networks) {
+            let peers::Networks { connected, own, down } = networks.clone();
+            let _ = handle.networks(connected, own, down).await;
+            speaking.networks = Some(networks);
         }
-        let networks = (connected, own);
-        if speaking.networks != networks {
-            let _ = handle.networks(networks.0.clone(), networks.1.clone()).await;
-            speaking.networks = networks;
-        }
-        if speaking.peers != plan.peers {
+        if speaking.peers.as_ref() != Some(&plan.peers) {
             let _ = handle.peers(plan.peers.clone()).await;
-            speaking.peers = plan.peers;
+            speaking.peers = Some(plan.peers);
         }
         let untold: Arc<[_]> = plan.untold.into();
         self.around.published.live.send_if_modified(|live| {
@@ -307,7 +322,11 @@ impl Task {
             tracing::warn!("AS number, router ID or port changed: every session begins anew");
             self.fall_silent().await;
         }
-        let past = if self.has_spoken { Past::Restarted } else { self.marker.past() };
+        let marker = self.marker.clone();
+        let past = match self.has_spoken {
+            true => Past::Restarted,
+            false => tokio::task::spawn_blocking(move || marker.past()).await.unwrap_or(Past::None),
+        };
         let restarted = past == Past::Restarted;
         let config = SpeakerConfig {
             restarted,
@@ -342,14 +361,8 @@ impl Task {
         let (asn, id, untold) = (identity.asn, identity.id, Arc::default());
         let live = Live { handle: handle.clone(), asn, id, untold };
         self.around.published.live.send_replace(Some(live));
-        self.speaking = Some(Speaking {
-            identity,
-            handle,
-            notices,
-            peers: Vec::new(),
-            networks: (Vec::new(), Vec::new()),
-            drain: false,
-        });
+        self.speaking =
+            Some(Speaking { identity, handle, notices, peers: None, networks: None, drain: false });
     }
 
     /// From now on a start is a restart, unless the node said goodbye.
@@ -374,7 +387,8 @@ impl Task {
             self.around.published.ready.send_replace(0);
             self.around.reconciler.speak_to(None).await;
         }
-        self.around.fib.sweep().await;
+        self.reports = Reports::default();
+        self.around.fib.clear().await;
         (self.sweep_at, self.kept_until) = (None, None);
         self.forget_marker().await;
     }
@@ -395,9 +409,10 @@ impl Task {
     }
 
     async fn hear(&mut self, told: Option<Told>) {
-        let Some(speaking) = &self.speaking else { return };
         match told {
             Some(told) => {
+                self.lost_in_drain(&told);
+                let Some(speaking) = &self.speaking else { return };
                 let (handle, reconciler) = (&speaking.handle, &self.around.reconciler);
                 if self.journal.write(told, handle, reconciler).await {
                     self.reports.look(handle, reconciler).await;
@@ -406,6 +421,7 @@ impl Task {
             None => {
                 tracing::error!("the speaker has ended; starting another");
                 self.speaking = None;
+                self.around.published.ready.send_replace(0);
                 self.look_soon(PAUSE);
             }
         }
@@ -414,8 +430,8 @@ impl Task {
     /// What follows from the state of the sessions.
     async fn review(&mut self) {
         let Some(speaking) = &self.speaking else { return };
-        let all = speaking.handle.query(|speaker| speaker.peers().collect::<Vec<_>>()).await;
-        let Ok(all) = all else { return };
+        let look = |speaker: &Speaker| (speaker.peers().collect::<Vec<_>>(), speaker.offered());
+        let Ok((all, offered)) = speaking.handle.query(look).await else { return };
         let ready = all.iter().filter(|peer| is_ready(peer)).count();
         let ready = u32::try_from(ready).unwrap_or(u32::MAX);
         self.around
@@ -428,15 +444,23 @@ impl Task {
             self.kept_until = None;
         }
         let Some(sweep_at) = self.sweep_at.filter(|_| self.stage.is_none()) else { return };
-        let imports = speaking.peers.iter().filter(|peer| peer.import.is_some());
+        let Some(peers) = &speaking.peers else { return };
+        let imports = peers.iter().filter(|peer| peer.import.is_some());
         let imports: BTreeSet<&str> = imports.map(|peer| &*peer.name).collect();
         let complete = all.iter().filter(|peer| imports.contains(&*peer.name)).all(|peer| {
             let told = |f: &flock_bgp::FamilyStatus| !f.negotiated || f.end_of_rib_received;
             peer.state == State::Established && peer.families.iter().all(told)
         });
-        if complete || Instant::now() >= sweep_at {
+        let now = Instant::now();
+        if !(complete || now >= sweep_at) {
+            return;
+        }
+        if offered {
             self.sweep_at = None;
             self.around.fib.sweep().await;
+        } else {
+            // What was told again is on its way to the kernel: not swept before it is there.
+            self.sweep_at = Some(now + OFFERED_SOON);
         }
     }
 

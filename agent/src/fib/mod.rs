@@ -23,6 +23,8 @@ const COMMANDS: usize = 32;
 enum Command {
     /// From now on these are the learned routes; what is installed is from before.
     Follow(mpsc::Receiver<RouteChange>),
+    /// Nobody tells anything any more; what is installed is from before.
+    Forget,
     /// Everybody has told everything: what is still from before goes.
     Sweep,
     /// Nothing is removed because a session ended, or it is again.
@@ -55,8 +57,14 @@ impl Fib {
         self.tell(Command::Follow(routes)).await;
     }
 
-    /// Every peer has told everything: what nobody told again goes.
+    /// Every peer has told everything, and the speaker has offered it: what nobody told again goes.
     pub async fn sweep(&self) {
+        self.tell(Command::Sweep).await;
+    }
+
+    /// There is no speaker any more: everything goes.
+    pub async fn clear(&self) {
+        self.tell(Command::Forget).await;
         self.tell(Command::Sweep).await;
     }
 

@@ -36,6 +36,8 @@ pub(super) struct Task {
     held: Option<BTreeMap<IpNet, Vec<NextHop>>>,
     interfaces: Vec<Interface>,
     ways: Ways,
+    /// The kernel has been read.
+    looked: bool,
     /// What the kernel refuses, with its words.
     refused: BTreeMap<IpNet, String>,
     /// When the kernel was last looked at, and is to be again.
@@ -55,6 +57,7 @@ impl Task {
             held: None,
             interfaces: Vec::new(),
             ways: Ways::new(),
+            looked: false,
             refused: BTreeMap::new(),
             rechecked: None,
             recheck_at: None,
@@ -62,8 +65,7 @@ impl Task {
     }
 
     pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
-        self.look().await;
-        self.stale = self.installed.keys().copied().collect();
+        self.recheck().await;
         let mut changes = Vec::new();
         loop {
             let pause = async {
@@ -78,7 +80,9 @@ impl Task {
                     None => std::future::pending().await,
                 }
             };
+            // Commands first: what is to be held is held before what follows from it.
             tokio::select! {
+                biased;
                 command = inbox.recv() => match command {
                     Some(command) => self.obey(command).await,
                     None => return,
@@ -98,10 +102,19 @@ impl Task {
         match command {
             Command::Follow(routes) => {
                 self.routes = Some(routes);
-                self.wanted.clear();
-                self.stale = self.installed.keys().copied().collect();
+                self.forget();
+            }
+            Command::Forget => {
+                self.routes = None;
+                self.forget();
             }
             Command::Sweep => {
+                // What was told again before everything was told is in the channel by now.
+                let mut changes = Vec::new();
+                while let Some(Ok(change)) = self.routes.as_mut().map(mpsc::Receiver::try_recv) {
+                    changes.push(change);
+                }
+                self.learn(changes.into_iter()).await;
                 let stale = std::mem::take(&mut self.stale);
                 if !stale.is_empty() {
                     tracing::info!(
@@ -140,17 +153,33 @@ impl Task {
         self.held.as_ref().unwrap_or(&self.wanted)
     }
 
+    /// What is installed is from before, and nothing has been told since.
+    fn forget(&mut self) {
+        self.wanted.clear();
+        self.refused.clear();
+        self.stale = self.installed.keys().copied().collect();
+    }
+
     /// The speaker chose otherwise.
     async fn learn(&mut self, changes: impl Iterator<Item = RouteChange>) {
         let mut touched = BTreeSet::new();
+        let (mut lost, mut example) = (0_usize, None);
         for RouteChange { net, next_hops } in changes {
             touched.insert(net);
             self.stale.remove(&net);
+            if next_hops.iter().all(|hop| resolve::gateway(hop).is_none()) && !next_hops.is_empty()
+            {
+                (lost, example) = (lost + 1, Some(net));
+            }
             if next_hops.is_empty() {
                 self.wanted.remove(&net);
+                self.refused.remove(&net);
             } else {
                 self.wanted.insert(net, next_hops);
             }
+        }
+        if let Some(prefix) = example {
+            tracing::warn!(%prefix, routes = lost, "next hops that are link-local alone cannot be used in this version; the router is to send a global one");
         }
         self.ask_ways(&touched).await;
         self.apply(touched).await;
@@ -178,7 +207,12 @@ impl Task {
                 self.installed =
                     routes.into_iter().map(|route| (route.prefix, route.next_hops)).collect();
                 *known(&self.known) = self.installed.keys().copied().collect();
-                self.stale.retain(|prefix| self.installed.contains_key(prefix));
+                // At the first look all is from before.
+                if std::mem::replace(&mut self.looked, true) {
+                    self.stale.retain(|prefix| self.installed.contains_key(prefix));
+                } else {
+                    self.stale = self.installed.keys().copied().collect();
+                }
             }
             Err(error) => {
                 tracing::error!(%error, "cannot read interfaces and learned routes; trying again");

@@ -279,6 +279,8 @@ impl Pods {
         stepped.map_err(closed)?;
         if self.reconciler.concerns(&record) {
             self.reconciler.settle().await;
+        } else {
+            self.reconciler.wake();
         }
         // Only a crash matters here: the pod is there, and an error would not undo it.
         let _ = fault::point("add.published");

@@ -75,6 +75,8 @@ pub struct Book {
     by_pod: HashMap<PodKey, Vec<Key>>,
     /// Attachments that are not as they were at the last `take_changed`.
     changed: HashSet<Key>,
+    /// Those that a repair failed for.
+    unwired: HashSet<Key>,
     /// Host interface names in use, with whose they are; doomed ones too.
     names: HashMap<String, Key>,
     doomed: Vec<Doomed>,
@@ -97,6 +99,7 @@ impl Default for Book {
             attachments: HashMap::new(),
             by_pod: HashMap::new(),
             changed: HashSet::new(),
+            unwired: HashSet::new(),
             names: HashMap::new(),
             doomed: Vec::new(),
             ipam: Ipam::new(COOL_DOWN),
@@ -185,6 +188,7 @@ impl Book {
     fn leave(&mut self, key: &Key) -> Option<Attachment> {
         let attachment = self.attachments.remove(key)?;
         self.changed.insert(key.clone());
+        self.unwired.remove(key);
         let pod = pod_key(&attachment.record);
         if let Some(keys) = self.by_pod.get_mut(&pod) {
             keys.retain(|other| other != key);
@@ -285,7 +289,17 @@ impl Book {
         if let Some(attachment) = self.attachments.get_mut(key).filter(|a| a.wired != wired) {
             attachment.wired = wired;
             self.changed.insert(key.clone());
+            if wired {
+                self.unwired.remove(key);
+            } else {
+                self.unwired.insert(key.clone());
+            }
         }
+    }
+
+    /// Those that a repair failed for.
+    pub fn unwired(&self) -> Vec<Key> {
+        self.unwired.iter().cloned().collect()
     }
 
     /// An attachment that never reached a pod: everything of it is free at once.

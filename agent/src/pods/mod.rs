@@ -12,7 +12,7 @@ mod gc;
 pub mod ledger;
 mod reaper;
 mod recover;
-mod repair;
+pub mod repair;
 mod spool;
 mod status;
 mod turns;

@@ -13,9 +13,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use flock_dataplane::{HostLink, Netns};
+use flock_dataplane::{HostLink, Netns, PodRoute};
 
 use super::book::{Attachment, Book, Phase};
+use super::repair::leads_to;
 use super::{Pods, link};
 use crate::store::{Allocation, State};
 
@@ -74,19 +75,28 @@ impl Pods {
         for conflict in conflicts {
             tracing::error!(%conflict, "two pods of the state file hold one address");
         }
-        self.meet_strangers(&links, &attachments).await?;
+        let routes = self.dataplane.pod_routes().await?;
+        self.meet_strangers(&links, &attachments, &routes).await?;
         let mut recovered = Recovered::default();
         for attachment in attachments {
             let found = links.get(attachment.host_ifname());
             let count = match fate(&attachment.record, found) {
-                Fate::Keep => &mut recovered.adopted,
+                Fate::Keep => {
+                    // Not announced before the first full look has put its routes back.
+                    if !leads_to(&attachment.record, &routes) {
+                        self.is_unwired(&attachment).await?;
+                    }
+                    &mut recovered.adopted
+                }
                 Fate::Orphan => {
                     let key = attachment.record.key();
                     self.ledger.ask(move |book| book.set(&key, Phase::Orphaned, None)).await?;
                     &mut recovered.orphaned
                 }
                 Fate::Rewire(netns) => {
-                    self.rewire(&attachment, netns).await;
+                    if !self.rewire(&attachment, netns).await {
+                        self.is_unwired(&attachment).await?;
+                    }
                     &mut recovered.rewired
                 }
                 Fate::Clear => {
@@ -110,12 +120,13 @@ impl Pods {
         &self,
         links: &HashMap<String, HostLink>,
         attachments: &[Attachment],
+        routes: &[PodRoute],
     ) -> Result<(), RecoverError> {
         let known: HashSet<&str> = attachments.iter().map(Attachment::host_ifname).collect();
         let unknown =
             |name: &str| links.get(name).is_some_and(|link| !link.doomed) && !known.contains(name);
-        let mut routes = self.dataplane.pod_routes().await?;
-        routes.retain(|route| unknown(&route.ifname));
+        let routes: Vec<PodRoute> =
+            routes.iter().filter(|route| unknown(&route.ifname)).cloned().collect();
         for route in &routes {
             tracing::warn!(link = route.ifname, address = %route.destination, "no entry knows this link; its address is not handed out");
         }
@@ -127,12 +138,19 @@ impl Pods {
         Ok(self.ledger.ask(meet).await?)
     }
 
-    async fn rewire(&self, attachment: &Attachment, netns: Netns) {
+    async fn is_unwired(&self, attachment: &Attachment) -> Result<(), RecoverError> {
+        let key = attachment.record.key();
+        Ok(self.ledger.ask(move |book| book.set_wired(&key, false)).await?)
+    }
+
+    async fn rewire(&self, attachment: &Attachment, netns: Netns) -> bool {
         let pod = super::called(&attachment.record);
-        match self.dataplane.repair(link(&attachment.record, netns)).await {
+        let rewired = self.dataplane.repair(link(&attachment.record, netns)).await;
+        match &rewired {
             Ok(_) => tracing::warn!(pod, "link was gone; wired again"),
             Err(error) => tracing::error!(pod, %error, "link is gone and cannot be wired again"),
         }
+        rewired.is_ok()
     }
 
     /// Undoes or finishes what was interrupted. What fails stays in the book as leaving, for DEL.

@@ -5,34 +5,77 @@
 //! A pod whose namespace has gone is left for DEL. Repairs are paced: a fight with another program
 //! over one route must not become a storm.
 
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
-use flock_dataplane::{Difference, Drift, Netns, NodeSettings};
+use flock_dataplane::{Difference, Drift, Netns, NodeSettings, PodRoute};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use ipnet::IpNet;
 use tokio::sync::mpsc;
 
-use super::book::{Attachment, Book, Phase};
+use super::book::{Attachment, Book, Phase, own_addresses};
 use super::{Pods, called, link};
 use crate::bgp::Bgp;
-use crate::store::Key;
+use crate::store::{Allocation, Key};
 
 /// Repairs a second at most.
 const PACE: NonZeroU32 = NonZeroU32::new(50).unwrap();
 
+/// When repairs that failed are tried again.
+const RETRY: Duration = Duration::from_secs(5);
+/// Drift that waits for repair; a full queue fills the monitor's, which then tells of everything.
+const QUEUE: usize = 1024;
+
+/// Follows the monitor. What concerns the ways out of the node is told at once: it must not wait for
+/// the repair of pods.
+pub async fn follow(pods: Arc<Pods>, mut drifts: mpsc::Receiver<Drift>, bgp: Bgp) {
+    let (queue, repairs) = mpsc::channel(QUEUE);
+    tokio::spawn(pods.keep_repaired(repairs));
+    while let Some(drift) = drifts.recv().await {
+        match &drift {
+            Drift::NetworksChanged | Drift::Lost => bgp.networks_changed().await,
+            Drift::RouteGone { destination } => {
+                bgp.fib().recheck_if_installed(destination).await;
+            }
+            _ => {}
+        }
+        if drift != Drift::NetworksChanged && queue.send(drift).await.is_err() {
+            return;
+        }
+    }
+    tracing::error!("the kernel monitor has ended; drift is no longer repaired");
+}
+
 impl Pods {
-    /// Follows the monitor for as long as it speaks. The first thing done is a full look, because
-    /// anything may have happened while the agent was away.
-    pub async fn keep_repaired(self: Arc<Self>, mut drifts: mpsc::Receiver<Drift>, bgp: Bgp) {
+    /// Repairs what it is told of. The first thing done is a full look, because anything may have
+    /// happened while the agent was away.
+    async fn keep_repaired(self: Arc<Self>, mut drifts: mpsc::Receiver<Drift>) {
         let pace = RateLimiter::direct(Quota::per_second(PACE));
         self.repair_all().await;
-        while let Some(drift) = drifts.recv().await {
-            self.repair_after(drift, &pace, &bgp).await;
+        loop {
+            let again = self.ledger.ask(|book| book.unwired()).await.unwrap_or_default();
+            let drift = if again.is_empty() {
+                drifts.recv().await
+            } else {
+                match tokio::time::timeout(RETRY, drifts.recv()).await {
+                    Ok(drift) => drift,
+                    Err(_) => {
+                        for key in again {
+                            pace.until_ready().await;
+                            self.repair(key).await;
+                        }
+                        continue;
+                    }
+                }
+            };
+            let Some(drift) = drift else { return };
+            self.repair_after(drift, &pace).await;
         }
-        tracing::error!("the kernel monitor has ended; drift is no longer repaired");
     }
 
-    async fn repair_after(&self, drift: Drift, pace: &DefaultDirectRateLimiter, bgp: &Bgp) {
+    async fn repair_after(&self, drift: Drift, pace: &DefaultDirectRateLimiter) {
         match drift {
             Drift::LinkGone { name: ifname } => {
                 let find = move |book: &mut Book| {
@@ -51,9 +94,7 @@ impl Pods {
                 let find = move |book: &mut Book| book.by_address(address).cloned();
                 self.repair_found(find, pace).await;
                 self.reconciler.recheck_if_installed(&destination);
-                bgp.fib().recheck_if_installed(&destination).await;
             }
-            Drift::NetworksChanged => bgp.networks_changed().await,
             Drift::RulesGone => {
                 pace.until_ready().await;
                 tracing::warn!("the anti-spoofing rules were removed; putting them back");
@@ -68,7 +109,6 @@ impl Pods {
                 pace.until_ready().await;
                 self.repair_all().await;
                 self.reconciler.recheck();
-                bgp.networks_changed().await;
             }
         }
     }
@@ -118,12 +158,17 @@ impl Pods {
             Ok(repaired) => tracing::warn!(pod, repaired = list(repaired), "repaired"),
             Err(error) => tracing::error!(pod, %error, "cannot repair"),
         }
-        // What cannot be reached is not announced.
-        if attachment.wired != mended.is_ok() {
-            let key = attachment.record.key();
-            let _ = self.ledger.ask(move |book| book.set_wired(&key, mended.is_ok())).await;
-            self.reconciler.wake();
+        self.note_wired(&attachment, mended.is_ok()).await;
+    }
+
+    /// What cannot be reached is not announced.
+    async fn note_wired(&self, attachment: &Attachment, wired: bool) {
+        if attachment.wired == wired {
+            return;
         }
+        let key = attachment.record.key();
+        let _ = self.ledger.ask(move |book| book.set_wired(&key, wired)).await;
+        self.reconciler.wake();
     }
 
     /// The namespace is gone. If the link went with it, the pod is dead, and nothing may lead to it
@@ -134,6 +179,11 @@ impl Pods {
         }
         let Ok(links) = self.dataplane.links().await else { return };
         if links.iter().any(|link| link.name == attachment.host_ifname()) {
+            // It lives (its namespace was not written down, or has lost its name): it cannot be
+            // mended, but is announced only while the kernel leads to it.
+            if let Ok(routes) = self.dataplane.pod_routes().await {
+                self.note_wired(attachment, leads_to(&attachment.record, &routes)).await;
+            }
             return;
         }
         tracing::warn!(
@@ -144,6 +194,13 @@ impl Pods {
         let _ = self.ledger.ask(move |book| book.set(&key, Phase::Orphaned, None)).await;
         self.reconciler.recheck();
     }
+}
+
+/// Whether the kernel has a route to every address of its own.
+pub(super) fn leads_to(record: &Allocation, routes: &[PodRoute]) -> bool {
+    let has =
+        |address: &IpAddr| routes.iter().any(|route| route.destination == IpNet::from(*address));
+    own_addresses(record).iter().all(has)
 }
 
 fn list(differences: &[Difference]) -> String {

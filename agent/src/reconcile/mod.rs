@@ -12,6 +12,7 @@ mod pace;
 mod task;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +21,7 @@ use flock_dataplane::{Dataplane, NodeRoute};
 use ipnet::IpNet;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use crate::pods::book::Attachment;
+use crate::pods::book::{Attachment, own_addresses};
 use crate::pods::ledger::Ledger;
 use crate::pods::pod_key;
 use crate::source::Source;
@@ -164,10 +165,13 @@ impl Reconciler {
     /// there before ADD answers, and gone before DEL takes its link.
     pub fn concerns(&self, record: &Allocation) -> bool {
         let world = self.source.world();
-        let bgp = world.node.config().and_then(|config| config.bgp.as_ref());
+        let config = world.node.config().map(AsRef::as_ref);
+        let bgp = config.and_then(|config| config.bgp.as_ref());
+        let is_covered =
+            |address: &IpAddr| desired::configured(config).any(|net| net.contains(address));
         !record.anycast.is_empty()
-            || !record.addresses.is_empty()
             || bgp.is_some_and(|bgp| bgp.announce_pods)
+            || !own_addresses(record).iter().all(is_covered)
     }
 
     /// Asks the task; `None` when it has ended.

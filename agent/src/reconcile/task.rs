@@ -32,6 +32,8 @@ use crate::store::Key;
 const LINGER: Duration = Duration::from_secs(5);
 /// After the kernel refused.
 const PAUSE: Duration = Duration::from_secs(1);
+/// After it refused the same once more.
+const LONG_PAUSE: Duration = Duration::from_secs(10);
 
 pub(super) struct Task {
     ledger: Ledger,
@@ -48,6 +50,8 @@ pub(super) struct Task {
     found: bool,
     /// When to read it (again), after a failure.
     read_again: Option<Instant>,
+    /// What the kernel refuses, with its words.
+    refused: BTreeMap<IpNet, String>,
     /// Networks that are kept only for the pods in them.
     leftover: Vec<IpNet>,
     /// Until when a withdrawn address may stay.
@@ -81,6 +85,7 @@ impl Task {
             installed: Routes::new(),
             found: false,
             read_again: None,
+            refused: BTreeMap::new(),
             hushed: false,
             leftover: Vec::new(),
             lingering: BTreeMap::new(),
@@ -251,17 +256,15 @@ impl Task {
         };
         if wanted.is_none() {
             self.lingering.remove(&prefix);
+            self.refused.remove(&prefix);
         }
         if let Some(until) = self.lingering.get(&prefix).copied() {
             self.look_again(prefix, until);
         }
-        let done = match wanted {
-            Some(route) if self.installed.get(&prefix) == Some(&route) => true,
+        match wanted {
+            Some(route) if self.installed.get(&prefix) == Some(&route) => {}
             Some(route) => self.install(prefix, route).await,
             None => self.remove(prefix).await,
-        };
-        if !done {
-            self.look_again(prefix, now + PAUSE);
         }
     }
 
@@ -340,37 +343,43 @@ impl Task {
         }
     }
 
-    async fn install(&mut self, prefix: IpNet, route: NodeRoute) -> bool {
+    async fn install(&mut self, prefix: IpNet, route: NodeRoute) {
         match self.dataplane.set_route(route.clone()).await {
             Ok(()) => {
                 tracing::info!(%prefix, to = told(&route), "route installed");
+                self.refused.remove(&prefix);
                 self.installed.insert(prefix, route);
                 self.signal.installed().insert(prefix);
-                true
             }
             Err(error) => {
-                tracing::error!(%prefix, %error, "cannot install a route; trying again");
+                let words = error.to_string();
+                let again = self.refused.get(&prefix) == Some(&words);
+                if !again {
+                    tracing::error!(%prefix, %error, "cannot install a route; trying again");
+                }
+                self.refused.insert(prefix, words);
                 // Whatever is there now is not what was promised; the next try looks first.
                 self.installed.remove(&prefix);
-                self.read_again = Some(Instant::now() + PAUSE);
-                false
+                let pause = if again { LONG_PAUSE } else { PAUSE };
+                let at = Instant::now() + pause;
+                self.read_again = Some(self.read_again.map_or(at, |known| known.min(at)));
+                self.look_again(prefix, at);
             }
         }
     }
 
-    async fn remove(&mut self, prefix: IpNet) -> bool {
-        let Some(route) = self.installed.get(&prefix) else { return true };
+    async fn remove(&mut self, prefix: IpNet) {
+        let Some(route) = self.installed.get(&prefix) else { return };
         // Before it goes: our own removal is no drift.
         self.signal.installed().remove(&prefix);
         match self.dataplane.remove_route(route.key()).await {
             Ok(()) => {
                 tracing::info!(%prefix, "route removed");
                 self.installed.remove(&prefix);
-                true
             }
             Err(error) => {
                 tracing::error!(%prefix, %error, "cannot remove a route; trying again");
-                false
+                self.look_again(prefix, Instant::now() + PAUSE);
             }
         }
     }

@@ -48,6 +48,9 @@ pub enum Event<'a> {
         connected: Vec<IpNet>,
         /// Those of its own pods: no next hop is there.
         own: Vec<IpNet>,
+        /// Those that it is connected to by an interface that carries no packets now: no next hop is
+        /// there, and nobody may tell them all the same.
+        down: Vec<IpNet>,
     },
     /// Ask a peer for everything again (RFC 2918).
     Refresh(PeerKey),

@@ -112,7 +112,7 @@ impl Speaker {
             Event::Originate(wishes) => self.originate(wishes),
             Event::OriginationsComplete => self.originations_complete(),
             Event::Drain(on) => self.drain(on),
-            Event::Networks { connected, own } => self.networks(connected, own),
+            Event::Networks { connected, own, down } => self.networks(connected, own, down),
             Event::Refresh(key) => self.ask_refresh(key),
             Event::Reset(key, words) => self.reset(key, &words),
             Event::Farewell(farewell) => self.farewell(&farewell),

@@ -123,8 +123,13 @@ impl Handle {
 
     /// The networks that this node is connected to, where next hops can be, and those of its own
     /// pods. No peer may tell a part of either.
-    pub async fn networks(&self, connected: Vec<IpNet>, own: Vec<IpNet>) -> Result<(), Gone> {
-        self.tell(Event::Networks { connected, own }).await
+    pub async fn networks(
+        &self,
+        connected: Vec<IpNet>,
+        own: Vec<IpNet>,
+        down: Vec<IpNet>,
+    ) -> Result<(), Gone> {
+        self.tell(Event::Networks { connected, own, down }).await
     }
 
     /// Asks a peer for everything again (RFC 2918).

@@ -188,17 +188,22 @@ fn an_unnumbered_peer_is_not_told_and_shown_with_its_reason() {
 
 #[test]
 fn the_networks_of_the_node() {
-    let mut found = connected(&node().interfaces);
-    found.sort();
-    found.dedup();
+    let spec = config("{cidr4: [10.244.1.0/24]}");
+    let mut interfaces = node().interfaces;
+    let found = networks(&spec, &interfaces);
     let nets =
         ["10.0.1.0/24", "10.0.3.0/24", "10.9.9.9/32", "2001:db8:1::/64", "2001:db8:9::9/128"];
     let nets: Vec<IpNet> = nets.iter().map(|text| text.parse().unwrap()).collect();
-    assert_eq!(found, nets);
+    assert_eq!((found.connected.as_slice(), found.down.len()), (nets.as_slice(), 0));
+    assert_eq!(found.own, ["10.244.1.0/24".parse::<IpNet>().unwrap()]);
+    interfaces[2].usable = false;
+    let found = networks(&spec, &interfaces);
+    assert_eq!(found.down, ["10.0.3.0/24".parse::<IpNet>().unwrap()]);
+    assert!(!found.connected.contains(&found.down[0]));
     let ends = InterfaceAddress {
         address: "10.7.0.1/32".parse().unwrap(),
         peer: Some("10.7.0.2/32".parse().unwrap()),
     };
     let two = Interface { addresses: vec![ends], ..interface(4, &[]) };
-    assert_eq!(connected(&[two]).len(), 2, "both ends of a link of two");
+    assert_eq!(connected([&two].into_iter()).len(), 2, "both ends of a link of two");
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use flock_bgp::PeerStatus;
+use flock_bgp::{DownReason, Notice, PeerStatus};
+use flock_bgp_io::Told;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -54,12 +55,25 @@ impl Task {
     async fn return_to_service(&mut self) {
         self.around.fib.hold(false).await;
         self.around.reconciler.hush(false).await;
-        let peers = self.speaking.iter().flat_map(|speaking| &speaking.peers);
+        let peers = self.speaking.iter().flat_map(|speaking| speaking.peers.iter().flatten());
         let importing = peers.filter(|peer| peer.import.is_some());
         let patience =
             importing.map(|peer| peer.graceful_restart.map_or(PATIENCE, |restart| restart.time));
         self.sweep_at = Some(Instant::now() + patience.max().unwrap_or_default());
         self.mark().await;
+    }
+
+    /// A session that is lost while the node drains is waited for: its peer keeps what it was told
+    /// for a while, and is to hear that nothing is left of it.
+    pub(super) fn lost_in_drain(&mut self, told: &Told) {
+        let draining = matches!(self.stage, Some(Stage::Draining { .. }));
+        let Told::Notice(Notice::Down(_, name, DownReason::Closed(_))) = told else { return };
+        let peers = self.speaking.iter().flat_map(|speaking| speaking.peers.iter().flatten());
+        let lost = peers.filter(|peer| peer.name == *name);
+        let kept = lost.filter_map(|peer| peer.graceful_restart).map(|restart| restart.time).max();
+        if let Some(kept) = kept.filter(|_| draining) {
+            self.kept_until = self.kept_until.max(Some(Instant::now() + kept));
+        }
     }
 
     /// Until when the end of a drain waits although its wait is over; `None`: it does not.
@@ -103,7 +117,8 @@ impl Task {
 
 /// Whether every peer that keeps routes across a restart has heard all that there is now.
 pub(super) fn is_heard(speaking: &Speaking, all: &[PeerStatus]) -> bool {
-    let keeps = speaking.peers.iter().filter(|peer| peer.graceful_restart.is_some());
+    let peers = speaking.peers.iter().flatten();
+    let keeps = peers.filter(|peer| peer.graceful_restart.is_some());
     let keeps: BTreeSet<&str> = keeps.map(|peer| &*peer.name).collect();
     let mut keeping = all.iter().filter(|peer| keeps.contains(&*peer.name));
     // Before the speaker knows its peers, nobody has heard anything.

@@ -14,6 +14,8 @@ use crate::cli::output;
 use crate::server::admin::{NoArgs, op};
 
 const EVERY: Duration = Duration::from_secs(1);
+/// How often an agent that does not answer is asked before that is an error.
+const TRIES: u32 = 15;
 /// Back to the line's beginning, and clear it.
 const OVER: &str = "\r\x1b[K";
 const STOPPED: &str =
@@ -81,8 +83,22 @@ async fn until_drained(
         if status.state == DrainState::Drained {
             return Ok(());
         }
+        status = patiently(&ask_again).await?;
+    }
+}
+
+/// An agent that is restarted meanwhile goes on with the drain, and answers again soon.
+async fn patiently(
+    ask_again: &impl AsyncFn() -> anyhow::Result<DrainStatus>,
+) -> anyhow::Result<DrainStatus> {
+    let mut tries = 0;
+    loop {
         tokio::time::sleep(EVERY).await;
-        status = ask_again().await.context("the drain was begun, but cannot be watched")?;
+        tries += 1;
+        match ask_again().await {
+            Err(_) if tries < TRIES => {}
+            answer => return answer.context("the drain was begun, but cannot be watched"),
+        }
     }
 }
 

@@ -104,8 +104,15 @@ async fn what_ends_it_otherwise_is_an_error() {
     assert!(printed.ends_with("up\n"), "the error begins on a line of its own: {printed:?}");
     assert!(format!("{:#}", ended.unwrap_err()).contains("somebody undid the drain"));
 
+    let away = || Err(anyhow::anyhow!("the agent is not running"));
+    let mut restarted = a_drain();
+    restarted.splice(1..1, [away(), away()]);
+    let (_, ended) = watched(false, pending(), restarted).await;
+    assert_eq!(ended.unwrap(), Ended::Done, "an agent that comes back goes on");
+
     let mut lost = a_drain();
-    lost[1] = Err(anyhow::anyhow!("the agent is not running"));
+    lost.truncate(1);
+    lost.extend((0..100).map(|_| away()));
     let (_, ended) = watched(false, pending(), lost).await;
     assert_eq!(
         format!("{:#}", ended.unwrap_err()),

@@ -193,7 +193,8 @@ impl Judge {
     }
 
     /// RFC 4271 §6.3: not the receiver's own, and for a peer one hop away, the peer itself or on a
-    /// network that we share. Behind a multihop peer the way to the next hop is the kernel's.
+    /// network that we share, by an interface that is up. Behind a multihop peer the way to the next
+    /// hop is the kernel's.
     fn check_next_hop(&self, next_hop: &NextHop) -> Result<(), Withheld> {
         let usable = match *next_hop {
             NextHop::V4(address) => {
@@ -206,7 +207,7 @@ impl Judge {
                     .filter(Ipv6Addr::is_unicast_link_local)
                     .or(global.is_unicast_link_local().then_some(global));
                 let far = (!global.is_unspecified()).then_some(global);
-                far.is_none_or(|far| is_host_v6(far) && !self.is_ours(far))
+                far.is_none_or(|far| is_host_v6(far) && !self.is_ours(far) && !self.is_down(far))
                     && match (near, far) {
                         (Some(near), _) => !self.is_ours(near),
                         (None, Some(far)) => self.on_link(far),
@@ -225,8 +226,16 @@ impl Judge {
         let address = address.into();
         let Some(networks) = &self.networks else { return true };
         self.multihop
-            || address == self.peer_address
             || networks.connected.iter().any(|network| network.contains(&address))
+            || (address == self.peer_address && !self.is_down(address))
+    }
+
+    /// On a network of ours, and on none whose interface carries packets.
+    fn is_down(&self, address: impl Into<IpAddr>) -> bool {
+        let address = address.into();
+        let holds = |networks: &[IpNet]| networks.iter().any(|network| network.contains(&address));
+        let networks = self.networks.as_ref();
+        networks.is_some_and(|networks| holds(&networks.down) && !holds(&networks.connected))
     }
 
     /// What an external peer has no say in goes, what we note of it comes.

@@ -13,15 +13,18 @@ use super::Withheld;
 pub(crate) struct Networks {
     /// Where next hops can be.
     pub(crate) connected: Vec<IpNet>,
+    /// Where none can be now, because the interface is down.
+    pub(crate) down: Vec<IpNet>,
     /// By `Family::index`: what is refused and why, those of its own pods first.
     taken: [Vec<(Block, Withheld)>; 2],
 }
 
 impl Networks {
-    pub(crate) fn new(connected: Vec<IpNet>, own: Vec<IpNet>) -> Self {
-        let (connected, own) = (as_set(connected), as_set(own));
+    pub(crate) fn new(connected: Vec<IpNet>, own: Vec<IpNet>, down: Vec<IpNet>) -> Self {
+        let (connected, own, down) = (as_set(connected), as_set(own), as_set(down));
         let own = own.iter().map(|net| (*net, Withheld::OwnPods));
-        let both = own.chain(connected.iter().map(|net| (*net, Withheld::Connected)));
+        let links = connected.iter().chain(&down).map(|net| (*net, Withheld::Connected));
+        let both = own.chain(links);
         let mut taken = [Vec::new(), Vec::new()];
         for (net, why) in both {
             let [ipv4, ipv6] = &mut taken;
@@ -32,7 +35,7 @@ impl Networks {
                 IpNet::V6(net) => ipv6.push((Block::of(net), why)),
             }
         }
-        Self { connected, taken }
+        Self { connected, down, taken }
     }
 
     /// Why a prefix is refused that is one of them or part of one.

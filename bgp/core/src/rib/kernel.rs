@@ -69,6 +69,11 @@ impl Kernel {
         None
     }
 
+    /// Whether nothing waits to be looked at.
+    pub(super) fn offered(&self) -> bool {
+        self.pending.is_empty()
+    }
+
     /// Takes over the reference of `wanted`.
     fn tell<N: Net>(&mut self, slot: u32, wanted: Option<Content>, prefixes: &mut Prefixes<N>) {
         let before = self.told.set(slot, wanted);

@@ -320,6 +320,11 @@ impl Rib {
         let Self { shared, ipv4, ipv6 } = self;
         ipv4.poll_route(shared).or_else(|| ipv6.poll_route(shared))
     }
+
+    /// Whether the kernel has been offered all that it should know.
+    pub(crate) fn offered(&self) -> bool {
+        self.ipv4.offered() && self.ipv6.offered()
+    }
 }
 
 /// What we say of a route that we originate. The next hop is filled in for each peer on export.

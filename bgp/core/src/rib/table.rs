@@ -380,6 +380,10 @@ impl<N: Net> Table<N> {
         self.kernel.as_mut()?.poll(&mut self.prefixes, shared)
     }
 
+    pub(super) fn offered(&self) -> bool {
+        self.kernel.as_ref().is_none_or(Kernel::offered)
+    }
+
     #[cfg(test)]
     pub(super) fn kernel(&self) -> Option<&Kernel> {
         self.kernel.as_ref()

@@ -14,8 +14,8 @@ use crate::policy::networks::Networks;
 use crate::tally::Tally;
 
 impl Speaker {
-    pub(super) fn networks(&mut self, connected: Vec<IpNet>, own: Vec<IpNet>) {
-        let networks = Networks::new(connected, own);
+    pub(super) fn networks(&mut self, connected: Vec<IpNet>, own: Vec<IpNet>, down: Vec<IpNet>) {
+        let networks = Networks::new(connected, own, down);
         if self.networks.as_deref() == Some(&networks) {
             return;
         }

@@ -209,6 +209,12 @@ impl Speaker {
         self.rib.settled() && sessions.all(|session| session.tellings.iter().flatten().all(done))
     }
 
+    /// Whether [`Speaker::poll_route`] has offered all that the kernel should know of what peers told
+    /// so far.
+    pub fn offered(&self) -> bool {
+        self.rib.offered()
+    }
+
     fn status(&self, key: PeerKey, peer: &Peer) -> PeerStatus {
         let negotiated = peer.main.state.negotiated();
         let configured = match peer.config.asn {

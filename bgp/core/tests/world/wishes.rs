@@ -43,7 +43,7 @@ pub(crate) fn withdraw(nets: &[&str]) -> Event<'static> {
 /// Connected ones, and those of our pods.
 pub(crate) fn networks(connected: &[&str], own: &[&str]) -> Event<'static> {
     let nets = |of: &[&str]| of.iter().map(|net| net.parse().unwrap()).collect();
-    Event::Networks { connected: nets(connected), own: nets(own) }
+    Event::Networks { connected: nets(connected), own: nets(own), down: Vec::new() }
 }
 
 /// The nth /24 of 100.64.0.0/10 and beyond.

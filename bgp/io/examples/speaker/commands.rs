@@ -105,7 +105,7 @@ impl Commander {
             Command::Complete(true) => self.handle.complete().await?,
             Command::Complete(false) => anyhow::bail!("complete: what is complete stays so"),
             Command::Networks(Networks { connected, own }) => {
-                self.handle.networks(connected, own).await?;
+                self.handle.networks(connected, own, Vec::new()).await?;
             }
             Command::Show(Show::Peers) => return report::peers(&self.handle).await,
             Command::Show(Show::Routes) => return report::routes(&self.handle).await,

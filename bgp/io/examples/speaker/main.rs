@@ -85,7 +85,7 @@ async fn speak(config: &Config, lines: mpsc::Sender<Value>) -> Result<()> {
     lines.send(json!({"event": "listening", "addresses": handle.listening()})).await?;
     // What is originated comes before the peers, so that End-of-RIB is true.
     if let Some(connected) = &config.connected {
-        handle.networks(connected.clone(), config.own.clone()).await?;
+        handle.networks(connected.clone(), config.own.clone(), Vec::new()).await?;
     }
     handle.originate(Wishes::All(originations)).await?;
     handle.peers(peers).await?;

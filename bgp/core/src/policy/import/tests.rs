@@ -43,7 +43,12 @@ fn internal() -> Judge {
 /// Connected ones, and those of our pods.
 fn networks(connected: &[&str], own: &[&str]) -> Option<Arc<Networks>> {
     let nets = |of: &[&str]| of.iter().map(|net| net.parse().unwrap()).collect();
-    Some(Arc::new(Networks::new(nets(connected), nets(own))))
+    Some(Arc::new(Networks::new(nets(connected), nets(own), Vec::new())))
+}
+
+fn down(networks: &[&str]) -> Option<Arc<Networks>> {
+    let nets = networks.iter().map(|net| net.parse().unwrap()).collect();
+    Some(Arc::new(Networks::new(Vec::new(), Vec::new(), nets)))
 }
 
 fn v4(address: &str) -> NextHop {
@@ -145,7 +150,18 @@ fn next_hops() {
     let unnumbered = || at(external(), "fe80::1", "fe80::2");
     let lone = || Judge { networks: networks(&[], &[]), ..external() };
     let pods = || Judge { networks: networks(&[], &["198.51.100.0/24"]), ..external() };
+    let link_down =
+        |judge| Judge { networks: down(&["192.0.2.0/24", "2001:db8:ffff::/64"]), ..judge };
     let cases = [
+        ("the peer, by a link that is down", link_down(external()), v4("192.0.2.1"), false),
+        ("a third party, by a link that is down", link_down(external()), v4("192.0.2.77"), false),
+        ("v6, by a link that is down", link_down(over_v6()), v6("2001:db8:ffff::1", None), false),
+        (
+            "v6, both halves, by a link that is down",
+            link_down(over_v6()),
+            v6("2001:db8:ffff::1", Some("fe80::1")),
+            false,
+        ),
         ("the peer", external(), v4("192.0.2.1"), true),
         ("the peer, on no network", lone(), v4("192.0.2.1"), true),
         ("a third party on the network", external(), v4("192.0.2.77"), true),
