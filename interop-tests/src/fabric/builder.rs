@@ -14,10 +14,14 @@ use crate::router::{Brand, Config, Housing, Router};
 
 /// For everybody's kernel. An address that waits for duplicate detection cannot be
 /// used for a second, and a reverse path filter drops what comes back another way;
-/// what a machine has of both by default differs.
+/// what a machine has of both by default differs. FRR advertises itself as a router
+/// where IPv4 routes may have IPv6 next hops, and a node that listens takes one
+/// more address from that, dials from it, and is refused as a stranger.
 const SETTINGS: &[(&str, &str)] = &[
     ("net/ipv6/conf/all/accept_dad", "0"),
     ("net/ipv6/conf/default/accept_dad", "0"),
+    ("net/ipv6/conf/all/accept_ra", "0"),
+    ("net/ipv6/conf/default/accept_ra", "0"),
     ("net/ipv4/conf/all/rp_filter", "0"),
     ("net/ipv4/conf/default/rp_filter", "0"),
 ];
