@@ -73,7 +73,7 @@ pub enum Drift {
         name: String,
     },
     /// A route of flock's was removed by another, or by the kernel, or a host
-    /// or learned route replaced by another's.
+    /// or learned route replaced by another.
     RouteGone {
         /// Its destination.
         destination: IpNet,
@@ -304,10 +304,10 @@ impl Watch {
 
     /// Read whole only where a route of ours may have gone.
     fn path_event(&mut self, header: &Header, glance: RouteGlance, payload: &[u8]) {
-        let removed = header.kind == RTM_DELROUTE && glance.ours && !self.own.contain(header.port);
-        let replaced =
-            header.kind == RTM_NEWROUTE && header.flags & NLM_F_REPLACE != 0 && !glance.ours;
-        if !removed && !replaced {
+        let removed = header.kind == RTM_DELROUTE && glance.ours;
+        // Also by one that bears our number: whoever wrote it, it is not what was promised.
+        let replaced = header.kind == RTM_NEWROUTE && header.flags & NLM_F_REPLACE != 0;
+        if !(removed || replaced) || self.own.contain(header.port) {
             return;
         }
         let view = match parse(header, payload) {
