@@ -57,7 +57,7 @@ pub struct LearnedRoute {
     /// Where to.
     pub prefix: IpNet,
     /// Sorted. As a wish, none removes the route; as a finding, none means
-    /// that it is there and leads nowhere.
+    /// that it is there and names no router.
     pub next_hops: Vec<LearnedHop>,
 }
 
@@ -94,7 +94,9 @@ pub(crate) fn beneath(host: &mut Channel, address: IpAddr) -> Result<Option<Rout
     Ok(others.min_by_key(|route| (Reverse(route.destination.prefix_len()), route.metric)))
 }
 
-/// What the kernel has; a next hop that is dead or has no carrier is left out.
+/// What the kernel has. A next hop that is dead or has no carrier is part of
+/// it: by default the kernel goes on to send there when only the carrier is
+/// gone, and only who sees it there can take it out.
 pub(crate) fn learned_routes(worker: &mut Worker) -> Result<Vec<LearnedRoute>, Error> {
     let host = worker.host()?;
     let mut routes = Vec::new();
@@ -106,9 +108,9 @@ pub(crate) fn learned_routes(worker: &mut Worker) -> Result<Vec<LearnedRoute>, E
 }
 
 fn found(route: &RouteView) -> LearnedRoute {
-    let alive = route.hops.iter().filter(|hop| hop.alive);
+    let hops = route.hops.iter();
     let mut next_hops: Vec<LearnedHop> =
-        alive.filter_map(|hop| Some(LearnedHop { via: hop.via?, dev: hop.index })).collect();
+        hops.filter_map(|hop| Some(LearnedHop { via: hop.via?, dev: hop.index })).collect();
     next_hops.sort();
     LearnedRoute { prefix: route.destination, next_hops }
 }
