@@ -2,7 +2,7 @@
 //! its peer stays down with that as its last error, and never speaks without.
 //!
 //! The folders of the files are watched, so that a password that is put there or replaced is taken
-//! up at once.
+//! up at once; a folder may come later, too.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -80,7 +80,7 @@ impl Folders {
         }
         self.watchers.abort_all();
         for folder in &wanted {
-            match Watcher::new(folder, &[]) {
+            match Watcher::patient(folder, &[]) {
                 Ok(watcher) => {
                     self.watchers.spawn(watch(watcher, changed.clone()));
                 }
