@@ -57,24 +57,36 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
+    /// Watches a root that has to be there.
     pub(crate) fn new(root: &Path, folders: &[&'static str]) -> Result<Self, Errno> {
+        let mut watcher = Self::nowhere(root, folders)?;
+        let descriptor = watcher.add(root)?;
+        watcher.watched.insert(ROOT, descriptor);
+        watcher.watch_again();
+        Ok(watcher)
+    }
+
+    /// The same for a root that may come later, too.
+    pub(crate) fn patient(root: &Path, folders: &[&'static str]) -> Result<Self, Errno> {
+        let mut watcher = Self::nowhere(root, folders)?;
+        watcher.watch_again();
+        Ok(watcher)
+    }
+
+    fn nowhere(root: &Path, folders: &[&'static str]) -> Result<Self, Errno> {
         let fd = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         #[allow(
             deprecated,
             reason = "unsound only for a type that lets others close its descriptor; OwnedFd does not, and the successor is an unsafe fn"
         )]
         let fd = AsyncFd::new(fd).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
-        let mut watcher = Self {
+        Ok(Self {
             fd,
             root: root.to_owned(),
             places: std::iter::once(ROOT).chain(folders.iter().copied()).collect(),
             watched: BTreeMap::new(),
             blind: BTreeSet::new(),
-        };
-        let descriptor = watcher.add(root)?;
-        watcher.watched.insert(ROOT, descriptor);
-        watcher.watch_again();
-        Ok(watcher)
+        })
     }
 
     fn add(&self, path: &Path) -> Result<i32, Errno> {
@@ -203,7 +215,7 @@ impl Watcher {
 
 fn remedy(error: Errno) -> &'static str {
     match error {
-        Errno::NOENT => "create the directory again",
+        Errno::NOENT => "create the directory",
         Errno::NOTDIR => "put a directory there",
         Errno::NOSPC => "raise fs.inotify.max_user_watches",
         _ => "see that the agent may read it",
@@ -250,6 +262,20 @@ mod tests {
         fs::remove_file(root.join("pods/seen.yaml")).unwrap();
         assert_eq!(watcher.take(), only("pods/seen.yaml", Arrival::Settled));
         assert!(watcher.take().is_nothing());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_root_may_come_later_for_who_is_patient() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("root");
+        assert!(Watcher::new(&root, PODS).is_err());
+        let mut watcher = Watcher::patient(&root, PODS).unwrap();
+        assert!(wakes(&watcher).await, "nobody would tell");
+        assert!(watcher.take().everything);
+        fs::create_dir_all(root.join("pods")).unwrap();
+        assert!(watcher.take().everything, "what was there before the watch");
+        assert!(watcher.take().is_nothing());
+        assert_follows(&mut watcher, &root);
     }
 
     #[tokio::test]

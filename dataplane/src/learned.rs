@@ -56,7 +56,8 @@ pub struct LearnedHop {
 pub struct LearnedRoute {
     /// Where to.
     pub prefix: IpNet,
-    /// Sorted. As a wish, none removes the route.
+    /// Sorted. As a wish, none removes the route; as a finding, none means
+    /// that it is there and names no router.
     pub next_hops: Vec<LearnedHop>,
 }
 
@@ -73,11 +74,12 @@ fn metric_of(prefix: IpNet) -> u32 {
 pub(crate) fn is_learned(route: &RouteView) -> bool {
     route.protocol == PROTOCOL
         && route.kind == RouteType::Unicast
-        && has_the_place_of_learned(route)
+        && route.metric == metric_of(route.destination)
+        && route.in_main_table()
 }
 
-/// Whether a route, whoever's, has the metric that a learned one to the same
-/// prefix would have, and so its place.
+/// Whether another's route of that destination and metric takes the place of
+/// a learned one.
 pub(crate) fn has_the_place_of_learned(route: &RouteView) -> bool {
     route.metric == metric_of(route.destination) && route.in_main_table()
 }
@@ -92,8 +94,9 @@ pub(crate) fn beneath(host: &mut Channel, address: IpAddr) -> Result<Option<Rout
     Ok(others.min_by_key(|route| (Reverse(route.destination.prefix_len()), route.metric)))
 }
 
-/// What the kernel has, dead next hops and those without a carrier too: by
-/// default it goes on sending packets there.
+/// What the kernel has. A next hop that is dead or has no carrier is part of
+/// it: by default the kernel goes on to send there when only the carrier is
+/// gone, and only who sees it there can take it out.
 pub(crate) fn learned_routes(worker: &mut Worker) -> Result<Vec<LearnedRoute>, Error> {
     let host = worker.host()?;
     let mut routes = Vec::new();

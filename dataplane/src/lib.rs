@@ -166,8 +166,8 @@ impl Dataplane {
         learned::set_all(&self.pool, routes).await
     }
 
-    /// The learned routes that the kernel has, with every next hop: it goes
-    /// on using those whose link is down or has no carrier until told better.
+    /// The learned routes that the kernel has, also with next hops whose link
+    /// is down or has no carrier.
     pub async fn learned_routes(&self) -> Result<Vec<LearnedRoute>, Error> {
         self.pool.run(learned::learned_routes).await
     }

@@ -77,9 +77,10 @@ impl Journal {
 
     fn went_down(&mut self, name: Arc<str>, reason: &DownReason) {
         let words = reason.to_string();
-        let before = self.down.insert(name.clone(), words.clone());
+        let gist = gist(reason, &words);
+        let before = self.down.insert(name.clone(), gist.clone());
         let (code, subcode) = reason.code().unzip();
-        if before.as_ref() == Some(&words) {
+        if before.as_ref() == Some(&gist) {
             tracing::debug!(peer = &*name, reason = words, "still down");
         } else {
             tracing::warn!(
@@ -91,6 +92,15 @@ impl Journal {
                 "session down"
             );
         }
+    }
+}
+
+/// What makes one reason another one. How long an answer was awaited, and what was counted
+/// meanwhile, differs with every attempt and is no news.
+fn gist(reason: &DownReason, words: &str) -> String {
+    match reason {
+        DownReason::Refused(_) => words.chars().filter(|c| !c.is_ascii_digit()).collect(),
+        _ => words.to_owned(),
     }
 }
 
@@ -119,6 +129,35 @@ async fn up(key: PeerKey, name: &str, handle: &Handle) {
                 reason,
                 "nothing of this family is announced"
             );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flock_bgp::Refusal;
+
+    use super::*;
+
+    #[test]
+    fn attempts_that_differ_in_numbers_only_are_one_story() {
+        let mut journal = Journal::default();
+        let refused = |what: &str| DownReason::Refused(Refusal { what: what.into() });
+        let told = |journal: &mut Journal, reason: &DownReason| {
+            let before = journal.down.get("tor-a").cloned();
+            journal.went_down("tor-a".into(), reason);
+            journal.down.get("tor-a").cloned() != before
+        };
+        for (reason, news) in [
+            (refused("no answer within 3.9s"), true),
+            (refused("no answer within 4.2s"), false),
+            (refused("no answer within 4.2s; segments were dropped (2)"), true),
+            (refused("no answer within 3.8s; segments were dropped (1)"), false),
+            (refused("Connection refused (os error 111)"), true),
+            (DownReason::Sent(6, 1, Default::default()), true),
+            (DownReason::Sent(6, 2, Default::default()), true),
+        ] {
+            assert_eq!(told(&mut journal, &reason), news, "{reason}");
         }
     }
 }

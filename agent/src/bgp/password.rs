@@ -2,7 +2,7 @@
 //! its peer stays down with that as its last error, and never speaks without.
 //!
 //! The folders of the files are watched, so that a password that is put there or replaced is taken
-//! up at once.
+//! up at once; a folder may come later, too.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -81,7 +81,7 @@ impl Folders {
         // Dropped, the old ones end.
         self.watchers = JoinSet::new();
         for folder in &wanted {
-            match Watcher::new(folder, &[]) {
+            match Watcher::patient(folder, &[]) {
                 Ok(watcher) => {
                     self.watchers.spawn(watch(watcher, changed.clone()));
                 }

@@ -70,6 +70,10 @@ impl Driver for Bird {
     fn shutdown(&self, site: &Site, peer: IpAddr, text: &str) -> Result<()> {
         birdc(site, &format!("disable {} \"{text}\"", protocol(site, peer)?)).map(drop)
     }
+
+    fn set_password(&self, site: &Site, _peer: IpAddr) -> Result<()> {
+        self.reconfigure(site)
+    }
 }
 
 impl Bird {

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use tempfile::TempDir;
 
 use super::part::Program;
@@ -73,4 +73,8 @@ pub(super) trait Driver: Sync {
     fn clear(&self, site: &Site, peer: IpAddr) -> Result<()>;
     /// Ends a session with Cease / Administrative Shutdown and this text.
     fn shutdown(&self, site: &Site, peer: IpAddr, text: &str) -> Result<()>;
+    /// Takes up another password for a peer; `site.config` has it already.
+    fn set_password(&self, _site: &Site, peer: IpAddr) -> Result<()> {
+        bail!("nobody needed another password for {peer} of this router yet")
+    }
 }

@@ -125,6 +125,15 @@ impl Driver for Frr {
             ],
         )
     }
+
+    fn set_password(&self, site: &Site, peer: IpAddr) -> Result<()> {
+        let found = site.config.peers.iter().find(|one| one.address == peer);
+        let line = match found.and_then(|one| one.password.as_ref()) {
+            Some(password) => format!("neighbor {peer} password {password}"),
+            None => format!("no neighbor {peer} password"),
+        };
+        configure(site, &[format!("router bgp {}", site.config.asn), line])
+    }
 }
 
 fn vtysh(site: &Site, commands: &[&str]) -> Result<String> {

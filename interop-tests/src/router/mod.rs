@@ -309,6 +309,13 @@ impl Router {
         self.brand.driver().shutdown(&self.site, peer, text)
     }
 
+    /// Another password for a session, which begins anew; or none.
+    pub fn set_password(&mut self, peer: IpAddr, password: Option<&str>) -> Result<()> {
+        let found = self.site.config.peers.iter_mut().find(|one| one.address == peer);
+        found.with_context(|| format!("{peer} is no peer"))?.password = password.map(str::to_owned);
+        self.brand.driver().set_password(&self.site, peer)
+    }
+
     /// Stops it where it stands (SIGSTOP): its sockets stay open and say nothing.
     pub fn freeze(&self) -> Result<()> {
         self.speaker()?.signal_all(Signal::STOP)

@@ -23,7 +23,7 @@ pub(super) fn row(peer: &PeerStatus, now: Now) -> PeerRow {
         received: total(|family| family.received),
         accepted: total(|family| family.accepted),
         advertised: total(|family| family.advertised),
-        last_error: peer.last_error.as_ref().map(|error| error.reason.to_string()),
+        last_error: last_error(peer),
         last_error_seconds_ago: peer.last_error.as_ref().map(|error| since(error.at)),
         state_seconds: since(peer.since),
         next_attempt_seconds: peer.next_attempt.map(|at| at.0.saturating_sub(now.0).as_secs()),
@@ -41,6 +41,16 @@ pub(super) fn row(peer: &PeerStatus, now: Now) -> PeerRow {
         messages_received: peer.messages.received,
         family_details: peer.families.iter().map(family_row).collect(),
     }
+}
+
+/// Why the last session ended and, where nobody answers since then, what is known about that.
+fn last_error(peer: &PeerStatus) -> Option<String> {
+    let error = peer.last_error.as_ref()?;
+    let since = peer.last_refusal.as_ref().filter(|refusal| refusal.at > error.at);
+    Some(match since {
+        Some(refusal) => format!("{}; since then: {}", error.reason, refusal.reason),
+        None => error.reason.to_string(),
+    })
 }
 
 fn state(state: State) -> PeerState {
