@@ -14,8 +14,6 @@ use rack::names;
 use rack::router::Brand;
 use rack::wait::{PATIENCE, until};
 
-use crate::console;
-
 /// The ToRs.
 pub(crate) const TORS: [(&str, Brand); 2] = [("tor-a", Brand::Bird), ("tor-b", Brand::Frr)];
 /// The nodes, by number.
@@ -25,29 +23,11 @@ pub(crate) const NODE_ASN: u32 = 65_001;
 /// What the three `dns` pods serve together.
 pub(crate) const ANYCAST: [&str; 2] = ["2001:db8:53::53", "192.0.2.53"];
 
-/// Where FRR's programs keep what they want to say when they crash; a directory for
-/// each process, which stays when the process is killed.
-const FRR_TRACES: &str = "/var/tmp/frr";
-
 /// Everything that was built. Dropping it takes everything down.
 #[derive(Debug)]
 pub(crate) struct Company {
     pub(crate) pods: Vec<PodOnNode>,
     pub(crate) fabric: Fabric,
-    // Behind the fabric: the routers that leave them are gone by then.
-    _traces: Traces,
-}
-
-/// Directories that routers leave behind.
-#[derive(Debug)]
-struct Traces(Vec<PathBuf>);
-
-impl Drop for Traces {
-    fn drop(&mut self) {
-        for dir in &self.0 {
-            let _removed_by_frr_itself = fs::remove_dir_all(dir);
-        }
-    }
 }
 
 impl Company {
@@ -56,13 +36,7 @@ impl Company {
         let builder =
             TORS.iter().fold(Fabric::builder(), |builder, (name, brand)| builder.tor(name, *brand));
         let fabric = builder.nodes(NODES.len()).build()?;
-        let mut traces = Vec::new();
-        for tor in fabric.tors().iter().filter(|tor| tor.router.brand() == Brand::Frr) {
-            for (program, pid) in console::programs(&tor.router)? {
-                traces.push(Path::new(FRR_TRACES).join(format!("{program}.{pid}")));
-            }
-        }
-        Ok(Self { pods: Vec::new(), fabric, _traces: Traces(traces) })
+        Ok(Self { pods: Vec::new(), fabric })
     }
 
     /// Starts the agents, and awaits that they can attach pods.

@@ -57,16 +57,3 @@ pub(crate) fn version(router: &Router) -> Result<String> {
     let end = line.find(" (").unwrap_or(line.len());
     Ok(line.get(..end).unwrap_or(line).to_owned())
 }
-
-/// The programs of FRR by name, with their process ids, from the files in which
-/// they wrote them.
-pub(crate) fn programs(router: &Router) -> Result<Vec<(&'static str, String)>> {
-    let words = command(router)?;
-    let dir = words.last().context("an empty command")?;
-    let mut all = Vec::new();
-    for program in ["zebra", "bgpd"] {
-        let pid = fs::read_to_string(format!("{dir}/{program}.pid"))?;
-        all.push((program, pid.trim().to_owned()));
-    }
-    Ok(all)
-}

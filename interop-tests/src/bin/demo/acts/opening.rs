@@ -99,26 +99,24 @@ fn await_exchange(company: &Company) -> Result<()> {
 pub(super) fn ask_tors(stage: &mut Stage, company: &Company) -> Result<()> {
     stage.act("The ToRs agree: their sessions, and the routes of their kernels");
     for tor in company.fabric.tors() {
-        let (shown, lines, protocol) = match tor.router.brand() {
+        let (shown, lines, routes) = match tor.router.brand() {
             Brand::Frr => (
                 "vtysh -c 'show bgp ipv6 unicast summary' | awk '/65001/ {print $1, $3, $9, $10}'",
                 columns(&console::ask(&tor.router, "show bgp ipv6 unicast summary")?),
-                "bgp",
+                "-4 route show proto bgp",
             ),
             _ => {
                 let said = console::ask(&tor.router, "show protocols")?;
                 let sessions = said.lines().filter(|line| line.contains("BGP"));
-                ("birdc show protocols | grep BGP", sessions.map(str::to_owned).collect(), "bird")
+                let lines = sessions.map(str::to_owned).collect();
+                ("birdc show protocols | grep BGP", lines, "-6 route show proto bird")
             }
         };
         ensure!(lines.len() >= NODES.len(), "{} shows other sessions: {lines:?}", tor.name());
         stage.command(tor.name(), shown);
         stage.output(&lines.join("\n"));
-        for family in ["-6", "-4"] {
-            let question = format!("{family} route show proto {protocol}");
-            stage.command(tor.name(), &format!("ip {question}"));
-            stage.output(&tor.netns().ip(&question)?);
-        }
+        stage.command(tor.name(), &format!("ip {routes}"));
+        stage.output(&tor.netns().ip(routes)?);
     }
     Ok(())
 }
