@@ -4,15 +4,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process;
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use rack::fabric::{Fabric, PodOnNode, TOR_ASN, Tor};
 use rack::facts;
 use rack::link::Side;
-use rack::manifests::Writing;
+use rack::manifests::{PREFIX, Writing};
 use rack::names;
 use rack::router::Brand;
 use rack::wait::{PATIENCE, until};
+use serde_json::Value;
 
 /// The ToRs.
 pub(crate) const TORS: [(&str, Brand); 2] = [("tor-a", Brand::Bird), ("tor-b", Brand::Frr)];
@@ -109,10 +111,21 @@ impl Company {
         pod.with_context(|| format!("there is no pod {name}"))
     }
 
-    /// Says that a pod is Ready, or that it is not.
-    pub(crate) fn set_ready(&mut self, name: &str, ready: bool) -> Result<()> {
-        let pod = self.pods.iter_mut().find(|one| one.pod.name == name);
-        self.fabric.set_ready(pod.with_context(|| format!("there is no pod {name}"))?, ready)
+    /// Says that a pod is Ready, or that it is not: its manifest is written aside and
+    /// renamed into place. Returns when that was.
+    pub(crate) fn set_ready(&self, name: &str, ready: bool) -> Result<Instant> {
+        let node = self.fabric.node(self.pod(name)?.node)?;
+        let file = node.file(&format!("standalone/pods/default.{name}.yaml"));
+        let mut manifest: Value = serde_json::from_str(&fs::read_to_string(&file)?)?;
+        let annotations = manifest.pointer_mut("/metadata/annotations");
+        let annotations = annotations.and_then(Value::as_object_mut);
+        let annotations = annotations.with_context(|| format!("{name} has no annotations"))?;
+        annotations.insert(format!("{PREFIX}ready"), ready.to_string().into());
+        let aside = node.file(&format!("{name}.new"));
+        fs::write(&aside, manifest.to_string())?;
+        let now = Instant::now();
+        fs::rename(aside, file)?;
+        Ok(now)
     }
 
     /// Awaits that each ToR's kernel sends what is for `destination` to these nodes,

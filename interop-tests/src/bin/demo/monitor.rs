@@ -113,3 +113,38 @@ fn read(output: ChildStdout, events: &Mutex<Vec<Event>>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_tells_where_a_route_leads_from_now_on() {
+        let event = |lines: &[&str]| Event {
+            at: Instant::now(),
+            lines: lines.iter().map(|line| (*line).to_owned()).collect(),
+        };
+        let devices = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let (both, one): (Vec<_>, Vec<_>) = (devices(&["node-1", "node-3"]), devices(&["node-3"]));
+        let hops =
+            ["\tnexthop via 172.17.3.2 dev node-3 weight 1 ", "\tnexthop via fe80::1 dev node-1 "];
+        let shared = event(&["192.0.2.53 nhid 61 proto bgp metric 20 ", hops[0], hops[1]]);
+        assert!(shared.tells("192.0.2.53", &both), "in whichever order");
+        assert!(!shared.tells("192.0.2.53", &one) && !shared.tells("192.0.2.5", &both));
+        let gone = event(&["Deleted 192.0.2.53 nhid 61 proto bgp metric 20 ", hops[0], hops[1]]);
+        assert!(!gone.tells("192.0.2.53", &both));
+        let single = event(&["192.0.2.53 via 172.16.3.2 dev node-3 proto bird metric 32 "]);
+        assert!(single.tells("192.0.2.53", &one));
+    }
+
+    #[test]
+    fn a_monitor_hears_what_comes_after_it_was_started() {
+        let netns = Netns::new("monitor").unwrap();
+        netns.loopback_up().unwrap();
+        let monitor = Monitor::start(&netns).unwrap();
+        let start = Instant::now();
+        netns.ip("route add 192.0.2.53 dev lo").unwrap();
+        let event = monitor.await_ways(start, "192.0.2.53", &["lo".to_owned()]).unwrap();
+        assert!(event.at >= start);
+    }
+}

@@ -33,15 +33,16 @@ pub(crate) fn stand(stage: &Stage) -> Result<()> {
     for address in ANYCAST {
         company.await_ways(address, &NODES)?;
     }
-    tell(stage, &company)?;
+    tell(stage, &mut company)?;
     watch(stage, &mut company)
 }
 
-fn tell(stage: &Stage, company: &Company) -> Result<()> {
+fn tell(stage: &Stage, company: &mut Company) -> Result<()> {
     let place = |name: &str, about: &str| {
-        stage.line(&format!("\n   {:<8} {about}", stage.paint(Tone::Bold, name)));
+        let name = stage.paint(Tone::Bold, &format!("{name:<7}"));
+        stage.line(&format!("   {name} {about}"));
     };
-    stage.line("\n   It stands. In another terminal, as root:");
+    stage.line("\n   It stands. In another terminal, as root:\n");
     for tor in company.fabric.tors() {
         let [v6, v4] = tor.addresses();
         place(tor.name(), &format!("{}, {v6} {v4}", console::version(&tor.router)?));
@@ -52,9 +53,10 @@ fn tell(stage: &Stage, company: &Company) -> Result<()> {
     }
     let program = binaries::flock_agent()?;
     for number in NODES {
-        let node = company.fabric.node(number)?;
+        let node = company.fabric.node_mut(number)?;
         let [v6, v4] = Company::prefixes(number);
-        place(node.name(), &format!("pods in {v6} {v4}"));
+        let agent = node.agent()?.pid();
+        place(node.name(), &format!("pods in {v6} {v4}, the agent is process {agent}"));
         stage.output(&format!("ip netns exec {} bash", node.netns().name()));
         stage.output(&format!(
             "FLOCK_ADMIN_SOCKET={} {} bgp show",
@@ -81,7 +83,7 @@ fn hints(stage: &Stage, company: &Company) -> Result<()> {
     let tor = company.fabric.tors().first().context("no ToR")?;
     let node = company.fabric.node(1)?;
     let manifest = node.file("standalone/pods/default.dns-1.yaml");
-    stage.line(&format!("\n   {}", stage.paint(Tone::Bold, "to try")));
+    stage.line(&format!("   {}", stage.paint(Tone::Bold, "to try")));
     for address in ANYCAST {
         let family = if address.contains(':') { "-6" } else { "-4" };
         stage.output(&format!("ip -n {} {family} route show {address}", tor.netns().name()));
@@ -107,9 +109,10 @@ fn watch(stage: &Stage, company: &mut Company) -> Result<()> {
         for number in NODES {
             let node = company.fabric.node_mut(number)?;
             if node.agent()?.ensure_alive().is_err() {
-                told(&format!("{}: the agent is gone; it is started again", node.name()));
                 node.kill()?;
                 node.start()?;
+                let agent = node.agent()?.pid();
+                told(&format!("{}: the agent is gone; process {agent} follows", node.name()));
             }
         }
         let now = look(company)?;

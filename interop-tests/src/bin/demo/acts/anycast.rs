@@ -20,7 +20,7 @@ const FLOWS: u16 = 48;
 pub(super) fn share(stage: &mut Stage, company: &Company) -> Result<()> {
     stage.act("An anycast address: three pods, three nodes, one route with three ways");
     let list = ANYCAST.join(",");
-    stage.tick(&format!("dns-1, dns-2 and dns-3 say flock.fritzlab.net/anycast: {list}"));
+    stage.tick(&format!("annotation of all three: flock.fritzlab.net/anycast: {list}"));
     for address in ANYCAST {
         company.await_ways(address, &NODES)?;
     }
@@ -36,8 +36,8 @@ pub(super) fn share(stage: &mut Stage, company: &Company) -> Result<()> {
         probe::ping(tor.netns(), address.parse()?)?;
         let spread = spread(tor, address.parse()?)?;
         ensure!(spread.len() == NODES.len(), "{address} is not shared by all: {spread:?}");
-        let shares: Vec<_> = spread.iter().map(|(node, n)| format!("{n} to {node}")).collect();
-        stage.tick(&format!("{address:<15} answers; of {FLOWS} flows {}", shares.join(", ")));
+        let shares: Vec<_> = spread.iter().map(|(node, n)| format!("{n} {node}")).collect();
+        stage.tick(&format!("{address:<15} answers; {FLOWS} flows: {}", shares.join(", ")));
     }
     Ok(())
 }
@@ -55,13 +55,12 @@ fn spread(tor: &Tor, to: IpAddr) -> Result<BTreeMap<String, usize>> {
     Ok(spread)
 }
 
-pub(super) fn follow_readiness(stage: &mut Stage, company: &mut Company) -> Result<()> {
+pub(super) fn follow_readiness(stage: &mut Stage, company: &Company) -> Result<()> {
     stage.act("One of the three is not Ready, and is withdrawn");
     let monitors = listen(company)?;
     let others: Vec<_> = NODES.into_iter().filter(|node| *node != 2).collect();
     stage.command("node-2", "mv dns-2.new DIR/pods/default.dns-2.yaml   # ready: \"false\"");
-    let start = Instant::now();
-    company.set_ready("dns-2", false)?;
+    let start = company.set_ready("dns-2", false)?;
     let mut slowest = Vec::new();
     for (tor, monitor) in company.fabric.tors().iter().zip(&monitors) {
         // Its work queue rests that long between two changes, whoever the peer is.
@@ -83,8 +82,7 @@ pub(super) fn follow_readiness(stage: &mut Stage, company: &mut Company) -> Resu
         company.await_ways(address, &others)?;
     }
     stage.tick(&format!("from the rename to the ToR's kernel: {}", slowest.join(", ")));
-    let start = Instant::now();
-    company.set_ready("dns-2", true)?;
+    let start = company.set_ready("dns-2", true)?;
     let mut slowest = Vec::new();
     for (tor, monitor) in company.fabric.tors().iter().zip(&monitors) {
         let last = news(monitor, start, &NODES)?.iter().map(|event| event.at - start).max();

@@ -22,7 +22,7 @@ pub(crate) fn play(stage: &mut Stage) -> Result<()> {
     pods::attach(stage, &mut company)?;
     pods::talk(stage, &company)?;
     anycast::share(stage, &company)?;
-    anycast::follow_readiness(stage, &mut company)?;
+    anycast::follow_readiness(stage, &company)?;
     trouble::kill(stage, &mut company)?;
     trouble::drain(stage, &company)?;
     pods::detach(stage, &mut company)?;

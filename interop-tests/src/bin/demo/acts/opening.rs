@@ -131,3 +131,16 @@ fn columns(summary: &str) -> Vec<String> {
         |row: Vec<&str>| [0, 2, 8, 9].map(|at| row.get(at).copied().unwrap_or("-")).join(" ");
     columns.map(some).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_summary_the_nodes_and_four_columns_are_shown() {
+        let summary = "Neighbor          V         AS   MsgRcvd   MsgSent   TblVer  InQ OutQ  Up/Down State/PfxRcd   PfxSnt Desc\n\
+            2001:db8:f2:1::2  4      65001        10        12        0    0    0 00:00:26            2        7 N/A\n\
+            2001:db8:ff:12::1 4      65000        15        10        0    0    0 00:00:27            6        6 N/A\n";
+        assert_eq!(columns(summary), ["2001:db8:f2:1::2 65001 00:00:26 2"]);
+    }
+}

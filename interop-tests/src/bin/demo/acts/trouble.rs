@@ -86,7 +86,7 @@ fn account(stage: &Stage, company: &Company, storms: Vec<Storm>) -> Result<()> {
         let outcome = storm.stop()?;
         outcome.ensure_perfect().with_context(|| format!("from {}", tor.name()))?;
         stage.tick(&format!(
-            "{}: {} pings sent, {} answered, {} lost, longest silence of a pod {} ms",
+            "{}: {} pings, {} answered, {} lost, longest silence of a pod {} ms",
             tor.name(),
             outcome.sent(),
             outcome.answered(),
@@ -103,16 +103,14 @@ pub(super) fn drain(stage: &mut Stage, company: &Company) -> Result<()> {
     stage.command("node-3", "flock-agent drain --wait 5s");
     stage.output(&drained(company, node)?);
     let [v6, v4] = Company::prefixes(3);
-    stage.tick(&format!("first, both ToRs saw {v6} and {v4} with community {LEAVING}"));
+    stage.tick(&format!("first both ToRs saw {v6} and {v4} with {LEAVING}"));
     for prefix in [v6.as_str(), v4.as_str()] {
         company.await_ways(prefix, &[])?;
     }
     for address in ANYCAST {
         company.await_ways(address, &[1, 2])?;
     }
-    stage.tick(
-        "then they had no route for them, and the anycast addresses lead to node-1 and node-2",
-    );
+    stage.tick("then they lost both, and anycast leads to node-1 and node-2 alone");
     stage.command("node-3", "flock-agent bgp show");
     stage.output(&node.cli(&["bgp", "show"])?);
     let summary = node.cli_json(&["bgp", "show"])?;
