@@ -68,7 +68,8 @@ pub(super) fn follow_readiness(stage: &mut Stage, company: &Company) -> Result<(
         let remark = if batches { "; FRR itself batches for 50 ms" } else { "" };
         stage.command(tor.name(), &format!("ip monitor route   # since the rename{remark}"));
         let mut last = Duration::ZERO;
-        for event in news(monitor, start, &others)? {
+        let news = news(monitor, start, &others);
+        for event in news.with_context(|| format!("in {}", tor.name()))? {
             let took = event.at - start;
             last = last.max(took);
             for (at, line) in event.lines.iter().enumerate() {
