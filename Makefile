@@ -11,11 +11,11 @@ STATIC   := target/$(TRIPLE)/release
 IMAGE    ?= flock:dev
 
 # What each target needs of Debian, by command or file -> package.
-DEB_DEMO  := ip:iproute2 ping:iputils-ping
-DEB_TEST  := $(DEB_DEMO) nft:nftables iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins \
-             $(DEB_ROUTERS) podman:podman containerd:containerd runc:runc curl:curl gcc:gcc /usr/include/stdio.h:libc6-dev mount:mount
+DEB_DEMO  := ip:iproute2 ping:iputils-ping nft:nftables bird:bird2 /usr/lib/frr/bgpd:frr
 # The routers that we are tested with and measured beside.
 DEB_ROUTERS := bird:bird2 /usr/lib/frr/bgpd:frr gobgpd:gobgpd /usr/sbin/bgpd:openbgpd exabgp:exabgp
+DEB_TEST  := $(DEB_DEMO) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins \
+             $(DEB_ROUTERS) podman:podman containerd:containerd runc:runc curl:curl gcc:gcc /usr/include/stdio.h:libc6-dev mount:mount
 DEB_INTEROP := $(DEB_DEMO) $(DEB_ROUTERS) podman:podman runc:runc tcpdump:tcpdump
 DEB_BENCH := $(DEB_DEMO) $(DEB_ROUTERS) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins
 DEB_IMAGE := buildah:buildah
@@ -48,10 +48,18 @@ build: ## Build both binaries, release
 	$(CARGO) build --release --locked --bins
 
 .PHONY: demo
-demo: ## Network three pods on one node and ping them, end to end, on this machine
+demo: demo-built ## Two ToRs (BIRD, FRR), three nodes, pods: announced, killed, drained, on this machine
+	@$(SUDO) target/debug/demo $(DEMO_FLAGS)
+
+.PHONY: rack
+rack: demo-built ## The same rack, left standing until Ctrl-C, with how to enter it
+	@$(SUDO) target/debug/demo --stand
+
+.PHONY: demo-built
+demo-built:
 	$(call debian,$(DEB_DEMO))
+	@[[ -e target/debug/demo ]] || echo "==> building (a minute or two, once)"
 	@$(CARGO) build --locked --quiet -p flock-cni -p flock-agent -p flock-interop-tests --bins
-	@$(SUDO) target/debug/demo
 
 .PHONY: test
 test: ## Run all tests: units, kernel, crash, runtimes (as root)

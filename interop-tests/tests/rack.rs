@@ -141,6 +141,17 @@ fn manifests_are_written_both_ways_and_removed() {
     assert!(!names::is_orphan(node.name()));
 }
 
+#[test]
+fn a_router_that_is_killed_leaves_no_trace() {
+    let fabric = Fabric::builder().tor("tor", Brand::Frr).nodes(1).build().unwrap();
+    let pid = fabric.tor("tor").unwrap().router.pid().unwrap();
+    // Its own place for last words, outside every directory that we gave it.
+    let trace = Path::new("/var/tmp/frr").join(format!("bgpd.{pid}"));
+    assert!(trace.exists(), "FRR keeps its traces elsewhere than {}", trace.display());
+    drop(fabric);
+    assert!(!trace.exists(), "{} stayed", trace.display());
+}
+
 /// Runs one of the tests below, which nobody else runs, as a process of its own.
 fn accomplice(name: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())

@@ -21,6 +21,11 @@ use crate::netns::Netns;
 use crate::process::Daemon;
 use crate::wait::{PATIENCE, until};
 
+/// Where a program of FRR keeps what it would say in a crash, in a directory called by
+/// its name and process id. One that is killed leaves it behind; in a container it
+/// goes with the container.
+const FRR_TRACES: &str = "/var/tmp/frr";
+
 /// What is to be started.
 #[derive(Debug, Clone)]
 pub(super) struct Program {
@@ -150,7 +155,11 @@ impl Part {
                 eprintln!("removing the container {name}: {error:#}");
             }
         }
-        self.running = Running::Gone;
+        if let Running::Process(daemon) = std::mem::replace(&mut self.running, Running::Gone) {
+            let trace = Path::new(FRR_TRACES).join(format!("{}.{}", self.name, daemon.pid()));
+            drop(daemon);
+            let _none_but_frr_has_one = fs::remove_dir_all(trace);
+        }
     }
 
     /// Fails when it ended by itself.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rack::wait::interrupted;
 
 /// How long a person looks at an act.
-const PAUSE: Duration = Duration::from_millis(1200);
+const PAUSE: Duration = Duration::from_millis(2500);
 
 /// The stage.
 pub(crate) struct Stage {
@@ -77,35 +77,29 @@ impl Stage {
         self.line(&format!("   {} {text}", self.paint(Tone::Green, "✓")));
     }
 
-    /// A command as one would type it.
-    pub(crate) fn command(&self, text: &str) {
-        self.line(&format!("   {}", self.paint(Tone::Faint, &format!("$ {text}"))));
+    /// A command as one would type it, and where.
+    pub(crate) fn command(&self, place: &str, text: &str) {
+        self.line(&format!("   {}", self.paint(Tone::Faint, &format!("{place}$ {text}"))));
     }
 
     /// What a command said.
     pub(crate) fn output(&self, text: &str) {
         for line in text.trim_end().lines() {
-            self.line(format!("     {line}").trim_end());
+            self.line(format!("     {}", line.replace('\t', "    ")).trim_end());
         }
     }
 
-    /// A file.
-    pub(crate) fn quote(&self, name: &str, text: &str) {
-        self.line(&format!("   {}", self.paint(Tone::Faint, name)));
-        self.output(text);
-    }
-
-    /// Names with their addresses and a remark, in columns.
-    pub(crate) fn facts(&self, facts: &[(&str, &str, &str, &str)]) {
-        for (name, v6, v4, remark) in facts {
-            self.pod(name, v6, v4, remark);
+    /// Something that is drawn.
+    pub(crate) fn picture(&self, lines: &[&str]) {
+        for line in lines {
+            self.line(&self.paint(Tone::Faint, &format!("   {line}")));
         }
     }
 
-    /// One name with its addresses.
-    pub(crate) fn pod(&self, name: &str, v6: &str, v4: &str, remark: &str) {
+    /// A name with what it has of both families, and a remark, in columns.
+    pub(crate) fn place(&self, name: &str, v6: &str, v4: &str, remark: &str) {
         let remark = self.paint(Tone::Faint, remark);
-        self.tick(&format!("{name:<8} {v6:<34} {v4:<14} {remark}"));
+        self.tick(&format!("{name:<6} {v6:<34} {v4:<14} {remark}"));
     }
 
     /// Plain text, indented.
