@@ -95,12 +95,13 @@ static:
 	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --locked --target $(TRIPLE) -p flock-cni -p flock-agent --bins
 
 .PHONY: bench
-bench: static ## Measure flock beside its peers: CNI plugins and BGP speakers (as root)
+bench: static ## Measure flock beside its peers: CNI plugins, BGP speakers, the whole agent (as root)
 	$(call debian,$(DEB_BENCH))
 	@$(CARGO) build --release --locked --quiet -p flock-interop-tests --bins
 	@$(CARGO) build --release --locked --quiet -p flock-bgp-io -p flock-bgp-wire --examples
 	@$(SUDO) env FLOCK_BIN_DIR=$(CURDIR)/$(STATIC) target/release/bench-cni $(BENCH_FLAGS)
 	@$(SUDO) target/release/bench-bgp $(BENCH_FLAGS)
+	@$(SUDO) env FLOCK_BIN_DIR=$(CURDIR)/$(STATIC) target/release/bench-agent $(BENCH_FLAGS)
 
 .PHONY: bench-quick
 bench-quick: BENCH_FLAGS=--quick

@@ -4,6 +4,7 @@
 //! A benchmark decides what to measure and against whom. Here it only becomes
 //! medians, one aligned table and one JSON file, the same for all of them.
 
+pub mod agent;
 pub mod bgp;
 pub mod machine;
 pub mod report;

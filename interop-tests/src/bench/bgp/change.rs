@@ -9,30 +9,28 @@
 //! them have their session with the same router at the same time, and take
 //! turns.
 
-use std::io::{PipeWriter, Read, Write, pipe};
-use std::net::{IpAddr, Ipv4Addr};
-use std::process::Child;
+mod node;
+
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use rustix::process::Signal;
 
+use self::node::{Node, of_node};
 use super::Family;
-use super::configs::{self, Peer, Role, Wishes, flock_routes};
+use super::configs::{Peer, Role, Wishes};
 use super::kernel::{Change, News};
-use super::message::{HEADER, LONGEST, announce, plain_attributes, prefix, withdraw};
 use super::router::{Kind, Router};
-use super::session::{Identity, Session};
 use crate::bench::samples::Samples;
 use crate::link::{End, connect};
 use crate::netns::Netns;
 use crate::wait::go_on;
 
-const TOR: u32 = 65_000;
-const TOR_HOST: u8 = 1;
-const NODE_HOST: u8 = 2;
+pub use self::node::{NODE_HOST, TOR, TOR_HOST, addresses, asn, is_of};
+
 const LIMIT: Duration = Duration::from_secs(30);
 /// Between changes, so that each finds everybody asleep.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -72,6 +70,12 @@ pub struct Times {
     pub withdraw_many: Samples,
     /// Many more at once while others want every processor.
     pub announce_starved: Samples,
+    /// Many more while the speaker is stopped, from the moment when it may go on.
+    pub announce_stopped: Samples,
+    /// One more route, said only after a debounce.
+    pub announce_debounced: Samples,
+    /// One route fewer, likewise.
+    pub withdraw_debounced: Samples,
 }
 
 /// The rack.
@@ -83,27 +87,12 @@ pub struct Rack {
     _netns: Netns,
 }
 
-#[derive(Debug)]
-struct Node {
-    number: u8,
-    speaker: Speaker,
-    base: Vec<Ipv4Addr>,
-    _netns: Netns,
-}
-
-#[derive(Debug)]
-enum Speaker {
-    Plain(Session),
-    Relay(PipeWriter),
-    Flock(Router),
-    Bird(Router, Wishes),
-}
-
-/// A change that only has to be said.
-enum Prepared {
-    Bytes(Vec<u8>),
-    Line(String),
-    Config(String),
+/// When a change is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    Now,
+    After(Duration),
+    Stopped,
 }
 
 impl Rack {
@@ -111,6 +100,12 @@ impl Rack {
     pub fn new(entrants: &[Entrant]) -> Result<Self> {
         let netns = Netns::new("tor")?;
         netns.loopback_up()?;
+        Self::with_guests(netns, entrants, &[])
+    }
+
+    /// The same in a namespace that has cables to nodes of other numbers already;
+    /// the router awaits them, too, and what they do is the caller's.
+    pub fn with_guests(netns: Netns, entrants: &[Entrant], guests: &[u8]) -> Result<Self> {
         let mut places = Vec::new();
         for (number, entrant) in (1_u8..).zip(entrants) {
             let node = Netns::new("node")?;
@@ -124,7 +119,7 @@ impl Rack {
             places.push((number, entrant, node));
         }
         let news = News::of(&netns)?;
-        let peers = places.iter().map(|(number, ..)| Peer {
+        let peers = places.iter().map(|(number, ..)| number).chain(guests).map(|number| Peer {
             name: format!("node{number}"),
             address: Family::V4.address(*number, NODE_HOST),
             local: Family::V4.address(*number, TOR_HOST),
@@ -149,7 +144,7 @@ impl Rack {
 
     fn settle(&mut self, mut node: Node) -> Result<()> {
         let prepared = node.prepare(Change::Installed, &[])?;
-        if let Speaker::Plain(_) | Speaker::Relay(_) = node.speaker {
+        if node.is_plain() {
             node.perform(&prepared)?;
         }
         let (count, number) = (node.base.len(), node.number);
@@ -199,16 +194,70 @@ impl Rack {
         self.time(entrant, Change::Removed, &addresses).map(drop)
     }
 
+    /// Many more while the speaker is stopped; the clock starts when it may go on.
+    pub fn many_stopped(&mut self, entrant: usize, count: usize, times: &mut Times) -> Result<()> {
+        let addresses = addresses(0, 100, count);
+        times.announce_stopped.push(self.perform(
+            entrant,
+            Change::Installed,
+            &addresses,
+            Moment::Stopped,
+        )?);
+        self.time(entrant, Change::Removed, &addresses).map(drop)
+    }
+
+    /// A change that is said only after a while, in case that more come.
+    pub fn debounced(&mut self, entrant: usize, wait: Duration, times: &mut Times) -> Result<()> {
+        let (address, moment) = ([Ipv4Addr::new(10, 0, 250, 0)], Moment::After(wait));
+        let announced = self.perform(entrant, Change::Installed, &address, moment)?;
+        times.announce_debounced.push(announced);
+        let withdrawn = self.perform(entrant, Change::Removed, &address, moment)?;
+        times.withdraw_debounced.push(withdrawn);
+        Ok(())
+    }
+
+    /// Awaits changes in the router's kernel that a guest is the cause of.
+    pub fn until(
+        &mut self,
+        change: Change,
+        count: usize,
+        ours: impl Fn(Ipv4Addr) -> bool,
+    ) -> Result<Instant> {
+        let end = self.news.until(change, count, LIMIT, ours);
+        self.tor.explain(end)
+    }
+
     /// Milliseconds until the kernel reports the last of these.
     fn time(&mut self, entrant: usize, change: Change, addresses: &[Ipv4Addr]) -> Result<f64> {
+        self.perform(entrant, change, addresses, Moment::Now)
+    }
+
+    fn perform(
+        &mut self,
+        entrant: usize,
+        change: Change,
+        addresses: &[Ipv4Addr],
+        moment: Moment,
+    ) -> Result<f64> {
         go_on()?;
         let node = self.nodes.get_mut(entrant).context("no such entrant")?;
         let number = node.number;
         let mine: Vec<_> = addresses.iter().map(|address| of_node(number, *address)).collect();
         let prepared = node.prepare(change, &mine)?;
         thread::sleep(PAUSE);
-        let start = Instant::now();
-        let birdc = node.perform(&prepared)?;
+        let mut start = Instant::now();
+        if let Moment::After(wait) = moment {
+            thread::sleep(wait);
+        }
+        if moment == Moment::Stopped {
+            node.signal(Signal::STOP)?;
+        }
+        let birdc = node.perform(&prepared);
+        if moment == Moment::Stopped {
+            start = Instant::now();
+            node.signal(Signal::CONT)?;
+        }
+        let birdc = birdc?;
         let end = self.news.until(change, mine.len(), LIMIT, is_of(number));
         let end = self.tor.explain(node.explain(end))?;
         if let Some(mut birdc) = birdc {
@@ -216,136 +265,4 @@ impl Rack {
         }
         Ok((end - start).as_secs_f64() * 1000.0)
     }
-}
-
-impl Node {
-    fn start(number: u8, entrant: &Entrant, netns: Netns) -> Result<Self> {
-        let base = addresses(number, 0, entrant.originated);
-        let wishes = Wishes {
-            family: Family::V4,
-            asn: asn(number),
-            id: format!("192.0.2.{number}"),
-            peers: vec![Peer {
-                name: "tor".to_owned(),
-                address: Family::V4.address(number, TOR_HOST),
-                local: Family::V4.address(number, NODE_HOST),
-                asn: TOR,
-                passive: false,
-            }],
-            role: Role::Node(base.iter().map(text).collect()),
-        };
-        let speaker = match entrant.who {
-            Who::Floor | Who::Relay => {
-                let id = wishes.id.parse()?;
-                let identity = Identity { asn: asn(number), id, family: Family::V4, hold: 0 };
-                let tor = Family::V4.address(number, TOR_HOST).parse()?;
-                let session = Session::dial(&netns, tor, &identity)?;
-                if entrant.who == Who::Floor { Speaker::Plain(session) } else { relay(session)? }
-            }
-            Who::Flock => Speaker::Flock(Router::start(Kind::Flock, &netns, &wishes)?),
-            Who::Bird => Speaker::Bird(Router::start(Kind::Bird, &netns, &wishes)?, wishes),
-        };
-        Ok(Self { number, speaker, base, _netns: netns })
-    }
-
-    /// Everything that can be done before the clock starts. Without addresses it
-    /// is about what is originated throughout.
-    fn prepare(&self, change: Change, addresses: &[Ipv4Addr]) -> Result<Prepared> {
-        let addresses = if addresses.is_empty() { &self.base } else { addresses };
-        let routes: Vec<_> = addresses.iter().map(text).collect();
-        Ok(match (&self.speaker, change) {
-            (Speaker::Plain(_) | Speaker::Relay(_), _) => {
-                Prepared::Bytes(self.updates(change, addresses)?)
-            }
-            (Speaker::Flock(_), Change::Installed) => {
-                Prepared::Line(json!({ "originate": flock_routes(&routes) }).to_string() + "\n")
-            }
-            (Speaker::Flock(_), Change::Removed) => {
-                Prepared::Line(json!({ "withdraw": routes }).to_string() + "\n")
-            }
-            (Speaker::Bird(_, wishes), _) => {
-                let mut all: Vec<_> = self.base.iter().map(text).collect();
-                if change == Change::Installed {
-                    all.extend(routes);
-                }
-                let role = Role::Node(all);
-                Prepared::Config(configs::bird(&Wishes { role, ..wishes.clone() }))
-            }
-        })
-    }
-
-    fn updates(&self, change: Change, addresses: &[Ipv4Addr]) -> Result<Vec<u8>> {
-        let attributes = plain_attributes(&[asn(self.number)])?;
-        let next_hop: IpAddr = Family::V4.address(self.number, NODE_HOST).parse()?;
-        let room = LONGEST - HEADER - announce(&attributes, next_hop, &[])?.len();
-        let nlri: Vec<_> = addresses.iter().map(|to| prefix(IpAddr::V4(*to), 32)).collect();
-        let mut bytes = Vec::new();
-        for together in nlri.chunks(room / 5) {
-            let nlri = together.concat();
-            bytes.extend(match change {
-                Change::Installed => announce(&attributes, next_hop, &nlri)?,
-                Change::Removed => withdraw(&nlri)?,
-            });
-        }
-        Ok(bytes)
-    }
-
-    fn perform(&mut self, prepared: &Prepared) -> Result<Option<Child>> {
-        match (&mut self.speaker, prepared) {
-            (Speaker::Plain(session), Prepared::Bytes(bytes)) => session.write(bytes)?,
-            (Speaker::Relay(pipe), Prepared::Bytes(bytes)) => pipe.write_all(bytes)?,
-            (Speaker::Flock(router), Prepared::Line(line)) => router.say(line)?,
-            (Speaker::Bird(router, _), Prepared::Config(text)) => {
-                return router.configure(text).map(Some);
-            }
-            _ => {}
-        }
-        Ok(None)
-    }
-
-    fn explain<T>(&mut self, outcome: Result<T>) -> Result<T> {
-        match &mut self.speaker {
-            Speaker::Plain(_) | Speaker::Relay(_) => outcome,
-            Speaker::Flock(router) | Speaker::Bird(router, _) => router.explain(outcome),
-        }
-    }
-}
-
-/// A thread that writes what it reads, until the pipe is closed.
-fn relay(mut session: Session) -> Result<Speaker> {
-    let (mut from, to) = pipe()?;
-    thread::spawn(move || -> Result<()> {
-        let mut buffer = [0; 64 * 1024];
-        loop {
-            match from.read(&mut buffer)? {
-                0 => return Ok(()),
-                read => session.write(buffer.get(..read).unwrap_or_default())?,
-            }
-        }
-    });
-    Ok(Speaker::Relay(to))
-}
-
-fn asn(number: u8) -> u32 {
-    65_100 + u32::from(number)
-}
-
-/// Host addresses in 10.(100 + node).(third and on).*.
-fn addresses(number: u8, third: u8, count: usize) -> Vec<Ipv4Addr> {
-    let first = u32::from(Ipv4Addr::new(10, 100 + number, third, 0));
-    (first..).take(count).map(Ipv4Addr::from).collect()
-}
-
-/// The same address, but this node's.
-fn of_node(number: u8, address: Ipv4Addr) -> Ipv4Addr {
-    let [first, _, third, fourth] = address.octets();
-    Ipv4Addr::new(first, 100 + number, third, fourth)
-}
-
-fn is_of(number: u8) -> impl Fn(Ipv4Addr) -> bool {
-    move |address| address.octets().starts_with(&[10, 100 + number])
-}
-
-fn text(address: &Ipv4Addr) -> String {
-    format!("{address}/32")
 }

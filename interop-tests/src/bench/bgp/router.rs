@@ -150,6 +150,13 @@ impl Router {
         Ok(birdc.stdout(Stdio::piped()).spawn()?)
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        kill_process(pid.context("a process id that is none")?, signal)
+            .with_context(|| format!("signalling {}", self.kind.name()))
+    }
+
     /// Adds the end of its log to an error.
     pub fn explain<T>(&mut self, outcome: Result<T>) -> Result<T> {
         let ended = self.child.try_wait().ok().flatten();
@@ -164,8 +171,7 @@ impl Drop for Router {
     fn drop(&mut self) {
         // OpenBGPD's parent takes its children along; the others have nothing to tidy up.
         if self.kind == Kind::OpenBgpd {
-            let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-            let _gone_already = pid.map(|pid| kill_process(pid, Signal::TERM));
+            let _gone_already = self.signal(Signal::TERM);
             let deadline = Instant::now() + GOODBYE;
             while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(5));

@@ -19,8 +19,10 @@ use crate::netns::Netns;
 
 /// Pods on a full node.
 pub const ROUTES: u8 = 110;
-const SPEAKER: u32 = 65_001;
-const FAR: u32 = 65_000;
+/// The ASN of the speaker, and of who is told.
+pub const SPEAKER: u32 = 65_001;
+/// See [`SPEAKER`].
+pub const FAR: u32 = 65_000;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// What starts took, in milliseconds.
@@ -74,31 +76,38 @@ impl Bench {
             role: Role::Node((0..ROUTES).map(|last| format!("10.99.0.{last}/32")).collect()),
         };
         let mut router = Router::start(kind, &self.node, &wishes)?;
-        let outcome = self.watch(router.started, times);
+        let outcome = watch(&self.listener, router.started, u64::from(ROUTES), times);
         let session =
             router.explain(outcome).with_context(|| format!("the start of {}", kind.name()));
         // The speaker first: it must not dial again.
         drop(router);
         session.map(drop)
     }
+}
 
-    fn watch(&self, started: Instant, times: &mut Times) -> Result<Session> {
-        let id = Ipv4Addr::new(192, 0, 2, 2);
-        let identity = Identity { asn: FAR, id, family: Family::V4, hold: 0 };
-        let mut session = Session::accept(&self.listener, &identity, LIMIT)?;
-        let deadline = Instant::now() + LIMIT;
-        let mut count = Count::default();
-        let first = session.take_update(&mut count, deadline)?;
-        let mut last = first;
-        while count.announced < u64::from(ROUTES) {
-            last = session.take_update(&mut count, deadline)?;
-        }
-        let end = session.read_until(&mut count, LIMIT, |count| count.ends_of_rib > 0)?;
-        let milliseconds = |from: Instant, to: Instant| (to - from).as_secs_f64() * 1000.0;
-        times.established.push(milliseconds(started, session.established));
-        times.first.push(milliseconds(session.established, first));
-        times.end_of_rib.push(milliseconds(last, end));
-        times.all.push(milliseconds(started, last));
-        Ok(session)
+/// Awaits that a speaker, whose process was made at `started`, dials and tells so
+/// many routes.
+pub fn watch(
+    listener: &TcpListener,
+    started: Instant,
+    routes: u64,
+    times: &mut Times,
+) -> Result<Session> {
+    let id = Ipv4Addr::new(192, 0, 2, 2);
+    let identity = Identity { asn: FAR, id, family: Family::V4, hold: 0 };
+    let mut session = Session::accept(listener, &identity, LIMIT)?;
+    let deadline = Instant::now() + LIMIT;
+    let mut count = Count::default();
+    let first = session.take_update(&mut count, deadline)?;
+    let mut last = first;
+    while count.announced < routes {
+        last = session.take_update(&mut count, deadline)?;
     }
+    let end = session.read_until(&mut count, LIMIT, |count| count.ends_of_rib > 0)?;
+    let milliseconds = |from: Instant, to: Instant| (to - from).as_secs_f64() * 1000.0;
+    times.established.push(milliseconds(started, session.established));
+    times.first.push(milliseconds(session.established, first));
+    times.end_of_rib.push(milliseconds(last, end));
+    times.all.push(milliseconds(started, last));
+    Ok(session)
 }

@@ -1,0 +1,22 @@
+//! The whole agent: what happens to a pod, until the router beyond has heard of it.
+//!
+//! The rooms of [`super::bgp`] are used again: the router at the top of the rack,
+//! the kernel's own news in its namespace, the floor and BIRD by `birdc
+//! configure` beside us in the same run. New is the node with the real agent,
+//! its pods attached by the real plugin.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`node`] | a node with the agent, its pods, and manifests ready to be renamed into place |
+//! | [`journal`] | the moment when the agent's source had a new picture, from its log |
+//! | [`renamed`] | the floor behind a rename: what being told by a file costs at all |
+//! | [`change`] | a readiness that flips, an ADD, a DEL, until the router's kernel follows |
+//! | [`start`] | kill -9 and a new process, until everything is told |
+//! | [`memory`] | what is resident with few and many pods |
+
+pub mod change;
+pub mod journal;
+pub mod memory;
+pub mod node;
+pub mod renamed;
+pub mod start;
