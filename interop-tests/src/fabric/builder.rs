@@ -14,10 +14,13 @@ use crate::router::{Brand, Config, Housing, Router};
 
 /// For everybody's kernel. An address that waits for duplicate detection cannot be
 /// used for a second, and a reverse path filter drops what comes back another way;
-/// what a machine has of both by default differs.
+/// what a machine has of both by default differs. Nobody takes an address from a
+/// router: FRR advertises its networks where IPv4 has IPv6 next hops, and a node
+/// that had one more address might dial from it.
 const SETTINGS: &[(&str, &str)] = &[
     ("net/ipv6/conf/all/accept_dad", "0"),
     ("net/ipv6/conf/default/accept_dad", "0"),
+    ("net/ipv6/conf/default/accept_ra", "0"),
     ("net/ipv4/conf/all/rp_filter", "0"),
     ("net/ipv4/conf/default/rp_filter", "0"),
 ];
