@@ -254,6 +254,19 @@ impl Node {
         Ok(all.into_iter().filter(of_kind).collect())
     }
 
+    /// How many sessions its agent has seen the end of, by peer. Of two connections that
+    /// are opened at once one is closed, and routers do not always agree which: while
+    /// sessions come up this may be more than nothing, and then it stays as it is.
+    pub fn ended_sessions(&self) -> Result<BTreeMap<String, u64>> {
+        let shown = self.cli_json(&["bgp", "show", "peers"])?;
+        let peers = shown.get("peers").and_then(Value::as_array).context("no peers")?;
+        let ended = |peer: &Value| {
+            let name = peer.get("name")?.as_str()?.to_owned();
+            Some((name, peer.get("flaps")?.as_u64()?))
+        };
+        peers.iter().map(|peer| ended(peer).with_context(|| format!("no count: {peer}"))).collect()
+    }
+
     /// Everything that its agents said so far.
     pub fn log(&self) -> Result<String> {
         let text = fs::read(self.file("agent.log"))?;
