@@ -21,6 +21,8 @@ pub(crate) enum Other {
 pub(crate) enum Arrival {
     /// Before that.
     Before,
+    /// So soon after that both were dialled at once, else as [`Arrival::Returned`].
+    Crossing,
     /// After the other was Established, and graceful restart was agreed on it, or no hold time: the
     /// peer must have lost it.
     Returned,
@@ -66,9 +68,12 @@ pub(crate) fn resolve(sides: Sides, dialled_by_peer: bool, other: Other) -> Verd
         // "Unless allowed via configuration", a session stands (RFC 4271 §6.8), whichever dominates:
         // every other speaker does so, and two that choose by different rules lose both.
         Other::OpenConfirm | Other::Established(Arrival::Before) => Verdict::DropThis,
+        // The peer keeps the other, too: by its identifier, or as a session that stands. Where this
+        // one dominates it may keep either, and its OPEN came here.
+        Other::Established(Arrival::Crossing) if !dominates => Verdict::DropThis,
         // RFC 4724 §5. The RFC would have it at the TCP handshake; we wait for a good OPEN, so that
         // a connection that says nothing cannot end a session.
-        Other::Established(Arrival::Returned) => Verdict::OtherIsDead,
+        Other::Established(Arrival::Crossing | Arrival::Returned) => Verdict::OtherIsDead,
     }
 }
 
@@ -85,7 +90,7 @@ mod tests {
 
     #[test]
     fn table() {
-        use Arrival::{Before, Returned};
+        use Arrival::{Before, Crossing, Returned};
         use Verdict::{Both, DropOther, DropThis, OtherIsDead};
         let we_are_higher = sides(HIGH, 65_001, LOW, 65_002);
         let we_are_lower = sides(LOW, 65_002, HIGH, 65_001);
@@ -103,6 +108,8 @@ mod tests {
             (same_id_lower_asn, Other::OpenConfirm, DropThis, DropOther),
             (we_are_higher, Other::Established(Before), DropThis, DropThis),
             (we_are_lower, Other::Established(Before), DropThis, DropThis),
+            (we_are_higher, Other::Established(Crossing), OtherIsDead, DropThis),
+            (we_are_lower, Other::Established(Crossing), DropThis, OtherIsDead),
             (we_are_higher, Other::Established(Returned), OtherIsDead, OtherIsDead),
             (we_are_lower, Other::Established(Returned), OtherIsDead, OtherIsDead),
         ];

@@ -139,6 +139,8 @@ pub(crate) struct Machine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Began {
     Before,
+    /// Right after our own dial was Established: the peer dialled before it knew.
+    Crossing,
     AfterEstablished,
 }
 

@@ -20,7 +20,7 @@ use flock_bgp_wire::{
     Capability, GracefulRestart, Refresh, RefreshKind, Segment, SegmentKind, frame,
 };
 use ipnet::Ipv4Net;
-use world::script::{Script, modern, open, written};
+use world::script::{Script, keepalive, modern, open, written};
 use world::wishes::{everything, networks};
 use world::{peer, speaker};
 
@@ -102,6 +102,28 @@ fn a_session_stands_in_a_collision_whatever_came_before() {
         script.tell(Event::Received(dial, &open(graceful())));
         let after = status(&script);
         assert_eq!((after.state, after.flaps), (State::Established, before), "{came_back_before}");
+    }
+}
+
+/// The peer dialled before it knew that our dial was a session: it has not lost it.
+#[test]
+fn a_dial_that_crosses_ours_ends_no_session() {
+    for (seconds, ends) in [(0, false), (2, true)] {
+        // We have the higher identifier: of the two, both sides keep our dial.
+        let mut script = Script::new(speaker(3), peer("b", "10.0.0.2"));
+        let dial = *script.dials.last().unwrap();
+        let (ours, theirs) = ("10.0.0.1:5000".parse().unwrap(), "10.0.0.2:179".parse().unwrap());
+        script.tell(Event::Dialled(dial, ours, theirs));
+        script.hear_on(dial);
+        script.tell(Event::Received(dial, &open(graceful())));
+        script.tell(Event::Received(dial, &keepalive()));
+        script.wait(seconds);
+        let crossing = script.connect();
+        script.say(&open(graceful()));
+        // Later it is one that comes back (RFC 4724 §5).
+        let closed = if ends { dial } else { crossing };
+        assert_eq!(script.closed, [closed], "after {seconds} s");
+        assert_eq!(status(&script).flaps, u64::from(ends), "after {seconds} s");
     }
 }
 

@@ -3,13 +3,18 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Speaker;
 use super::drive::Left;
 use crate::connection::Connection;
-use crate::event::{Action, ConnId, PeerKey, Refusal};
+use crate::event::{Action, ConnId, Now, PeerKey, Refusal};
 use crate::fsm::{Input, State};
-use crate::peer::{Began, Lane, Machine};
+use crate::peer::{Began, Lane, Machine, Peer};
+
+/// How late the peer's dial may arrive when both dial at once: a round trip, and what a busy router
+/// takes to look at what it has accepted.
+const CROSSING: Duration = Duration::from_secs(1);
 
 impl Speaker {
     pub(super) fn dialled(&mut self, conn: ConnId, local: SocketAddr, remote: SocketAddr) {
@@ -54,10 +59,7 @@ impl Speaker {
         let Some(peer) = self.peers.get_mut(key) else { return };
         let connection = Connection::new(conn, local, remote);
         self.owners.insert(conn, key);
-        let began = match peer.main.state {
-            State::Established { .. } => Began::AfterEstablished,
-            _ => Began::Before,
-        };
+        let began = began(peer, self.now);
         if matches!(peer.main.state, State::Active) {
             peer.main.connection = Some(connection);
             self.step(key, Lane::Main, Input::Accepted(conn));
@@ -90,5 +92,17 @@ impl Speaker {
     pub(super) fn find(&self, conn: ConnId) -> Option<(PeerKey, Lane)> {
         let key = *self.owners.get(&conn)?;
         Some((key, self.peers.get(key)?.lane(conn)?))
+    }
+}
+
+/// How a connection that the peer opens now stands to the one that it has.
+fn began(peer: &Peer, now: Now) -> Began {
+    let (State::Established { .. }, Some(session)) = (&peer.main.state, &peer.session) else {
+        return Began::Before;
+    };
+    let ours = peer.main.connection.as_ref().is_some_and(|main| main.id.0.is_multiple_of(2));
+    match now.since(session.since) < CROSSING {
+        true if ours => Began::Crossing,
+        _ => Began::AfterEstablished,
     }
 }

@@ -193,15 +193,15 @@ fn other(peer: &Peer, lane: Lane) -> Option<Other> {
         State::Idle(_) | State::Active | State::Connect { .. } => Other::Attempt,
         State::OpenSent { .. } => Other::OpenSent,
         State::OpenConfirm { .. } => Other::OpenConfirm,
-        State::Established { negotiated, .. } => Other::Established(match this.began {
+        State::Established { negotiated, .. } => {
             // Without a hold time a dead session is never noticed but by this.
-            Began::AfterEstablished
-                if negotiated.graceful_restart.is_some() || negotiated.hold.is_none() =>
-            {
-                Arrival::Returned
-            }
-            Began::Before | Began::AfterEstablished => Arrival::Before,
-        }),
+            let may_return = negotiated.graceful_restart.is_some() || negotiated.hold.is_none();
+            Other::Established(match this.began {
+                Began::AfterEstablished if may_return => Arrival::Returned,
+                Began::Crossing if may_return => Arrival::Crossing,
+                Began::Before | Began::Crossing | Began::AfterEstablished => Arrival::Before,
+            })
+        }
     })
 }
 
