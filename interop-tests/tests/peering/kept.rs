@@ -58,6 +58,16 @@ impl Witness {
         all.dedup();
         all
     }
+
+    /// Awaits that these were deleted and no others; it may be a moment behind.
+    fn await_deleted(&self, wanted: &[String]) {
+        until("what was deleted", PATIENCE, || {
+            let deleted = self.deleted();
+            ensure!(deleted == wanted, "{} were deleted: {deleted:?}", deleted.len());
+            Ok(())
+        })
+        .unwrap();
+    }
 }
 
 #[test]
@@ -99,7 +109,7 @@ fn learned_routes_stay_while_the_agent_is_away_and_what_is_not_told_again_goes()
             .copied()
             .collect();
         await_learned(&fabric, 1, &left);
-        assert_eq!(witness.deleted(), gone, "{way}: after it is back");
+        witness.await_deleted(&gone);
     }
     await_defaults(&fabric, 1, &TORS);
     storm.await_answers(20).unwrap();
@@ -128,8 +138,7 @@ fn a_long_table_is_not_swept_before_it_was_told_again() {
     fabric.node_mut(1).unwrap().start().unwrap();
     await_complete(&fabric, 1, tor);
     await_count(&fabric, COUNT - 1);
-    let deleted = witness.deleted();
-    assert_eq!(deleted, [prefix(7)], "{} were deleted", deleted.len());
+    witness.await_deleted(&[prefix(7)]);
 }
 
 fn await_count(fabric: &Fabric, count: usize) {

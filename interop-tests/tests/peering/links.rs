@@ -15,8 +15,11 @@ use super::scene::{
     last_error, pair, start,
 };
 
-/// Long enough for a busy machine, short enough to be waited for.
-const HOLD_TIME: u16 = 6;
+/// Where silence has to be noticed: long enough for a busy machine, which may stand still for
+/// seconds, and short enough to be waited for.
+const SHORT: u16 = 9;
+/// Where nobody has to.
+const LONG: u16 = 90;
 
 /// How many answers of each target are proof that it flows.
 const FLOWS: u64 = 25;
@@ -28,8 +31,8 @@ struct Scene {
 }
 
 impl Scene {
-    fn new() -> Self {
-        let mut fabric = pair().nodes(2).hold_time(HOLD_TIME).build().unwrap();
+    fn new(hold_time: u16) -> Self {
+        let mut fabric = pair().nodes(2).hold_time(hold_time).build().unwrap();
         start(&mut fabric);
         let pods = [1, 2].map(|node| {
             await_defaults(&fabric, node, &TORS);
@@ -88,7 +91,7 @@ fn a_cable_to_frr_that_is_cut_or_unplugged_leaves_the_traffic_to_the_other() {
 }
 
 fn cut(tor: &str) {
-    let scene = Scene::new();
+    let scene = Scene::new(LONG);
     let link = scene.link(tor);
     let stays = Lasting::new(&scene.fabric, 1, other(tor));
     for (what, side) in [("taken down at the node", Side::Near), ("shut at the ToR", Side::Far)] {
@@ -105,7 +108,7 @@ fn cut(tor: &str) {
 
 #[test]
 fn a_silent_cable_is_left_at_the_hold_time() {
-    let scene = Scene::new();
+    let scene = Scene::new(SHORT);
     let (link, stays) = (scene.link(TORS[0]), Lasting::new(&scene.fabric, 1, TORS[1]));
     let storm = scene.storm();
     link.silence().unwrap();
@@ -133,7 +136,7 @@ fn a_cable_on_which_the_tor_is_deaf_is_left_by_both() {
 }
 
 fn deaf(side: Side, error: &str) {
-    let scene = Scene::new();
+    let scene = Scene::new(SHORT);
     let (link, stays) = (scene.link(TORS[1]), Lasting::new(&scene.fabric, 1, TORS[0]));
     let storm = scene.storm();
     link.one_way(side).unwrap();
@@ -162,7 +165,7 @@ fn await_away(scene: &Scene, tor: &str) {
 
 #[test]
 fn a_slow_cable_costs_no_session() {
-    let mut fabric = pair().nodes(1).hold_time(HOLD_TIME).build().unwrap();
+    let mut fabric = pair().nodes(1).hold_time(SHORT).build().unwrap();
     accept(&mut fabric, 1, &json!([DEFAULTS[0], DEFAULTS[1], "100.64.0.0/10 le 24"]));
     start(&mut fabric);
     await_defaults(&fabric, 1, &TORS);
