@@ -42,6 +42,8 @@ pub struct InterfaceAddress {
     pub address: IpNet,
     /// The other end of a link of two, with the length that it was given.
     pub peer: Option<IpNet>,
+    /// Given for good, and not by a router or a lease for a while.
+    pub permanent: bool,
 }
 
 impl InterfaceAddress {
@@ -56,7 +58,7 @@ impl From<&AddressView> for InterfaceAddress {
         let own = view.address.addr();
         let peer = view.peer.and_then(|peer| IpNet::new(peer, view.address.prefix_len()).ok());
         let address = if peer.is_some() { IpNet::from(own) } else { view.address };
-        Self { address, peer }
+        Self { address, peer, permanent: view.permanent }
     }
 }
 

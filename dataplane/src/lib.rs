@@ -19,6 +19,7 @@ mod error;
 pub mod fault;
 mod glance;
 mod interfaces;
+mod jobs;
 mod learned;
 mod monitor;
 mod names;

@@ -98,6 +98,8 @@ pub(crate) struct AddressView {
     /// The other end's, where the link has just two.
     pub(crate) peer: Option<IpAddr>,
     pub(crate) tentative: bool,
+    /// Given by hand, and not by a router or a lease for a while.
+    pub(crate) permanent: bool,
 }
 
 impl AddressView {
@@ -118,6 +120,7 @@ impl AddressView {
             address: IpNet::new(local.or(other)?, message.header.prefix_len).ok()?,
             peer: other.filter(|other| local.is_some_and(|local| local != *other)),
             tentative: flags.intersects(AddressFlags::Tentative | AddressFlags::Dadfailed),
+            permanent: flags.contains(AddressFlags::Permanent),
         })
     }
 

@@ -7,12 +7,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::channel::Channel;
 use crate::error::Error;
+use crate::jobs::{Callers, Jobs, queue};
 use crate::netns::Netns;
 
 /// RTNL serialises the writers anyway, and those that wait for it spin: two,
@@ -48,7 +49,13 @@ struct Shared {
     home: Netns,
     ports: Arc<Ports>,
     proc_sys: OnceLock<PathBuf>,
-    jobs: Mutex<mpsc::Receiver<Job>>,
+    jobs: Arc<Jobs<Job>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.jobs.abandon();
+    }
 }
 
 /// A thread's own things.
@@ -119,7 +126,7 @@ impl Worker {
 /// The callers' end: jobs go in, threads end when the last of it is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
-    queue: mpsc::Sender<Job>,
+    callers: Arc<Callers<Job>>,
     home: Netns,
     ports: Arc<Ports>,
 }
@@ -128,18 +135,18 @@ impl Pool {
     /// Starts the threads in the namespace of the calling thread.
     pub(crate) fn start() -> Result<Self, Error> {
         let home = Netns::of_this_thread()?;
-        let (queue, jobs) = mpsc::channel(QUEUE);
+        let (callers, jobs) = queue(QUEUE);
         let ports = Arc::new(Ports::default());
         let shared = Arc::new(Shared {
             home: home.clone(),
             ports: Arc::clone(&ports),
             proc_sys: OnceLock::new(),
-            jobs: Mutex::new(jobs),
+            jobs,
         });
         for thread in 0..THREADS {
             spawn(Worker::new(Arc::clone(&shared), thread)?)?;
         }
-        Ok(Self { queue, home, ports })
+        Ok(Self { callers: Arc::new(callers), home, ports })
     }
 
     pub(crate) fn ports(&self) -> Arc<Ports> {
@@ -160,7 +167,7 @@ impl Pool {
         let job: Job = Box::new(move |worker| {
             let _ = answer.send(job(worker));
         });
-        self.queue.send(job).await.map_err(|_| Error::Stopped)?;
+        self.callers.add(job).await;
         result.await.map_err(|_| Error::Stopped)?
     }
 }
@@ -181,11 +188,7 @@ fn serve(mut worker: Worker) {
         return;
     }
     loop {
-        let next = {
-            let mut jobs = worker.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-            jobs.blocking_recv()
-        };
-        let Some(job) = next else { return };
+        let Some(job) = worker.shared.jobs.next() else { return };
         job(&mut worker);
         if worker.stranded {
             replace(worker);

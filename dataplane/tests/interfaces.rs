@@ -104,7 +104,7 @@ fn the_other_end_of_a_link_of_two_is_known() {
             ("2001:db8:77::1/128", "2001:db8:78::2/127", "2001:db8:78::2/127"),
         ] {
             let (address, peer) = (own.parse().unwrap(), Some(peer.parse().unwrap()));
-            let wanted = InterfaceAddress { address, peer };
+            let wanted = InterfaceAddress { address, peer, permanent: true };
             assert!(up.addresses.contains(&wanted), "{up:?}");
             assert_eq!(wanted.network(), network.parse().unwrap());
         }

@@ -10,10 +10,13 @@ use flock_bgp_io::{Handle, Told};
 
 use crate::reconcile::Reconciler;
 
-/// What was last said of a peer that is down.
+/// Reasons remembered of one peer; attempts fail in few ways.
+const MOST_SAID: usize = 8;
+
+/// What was said of peers that are down, since they were last up.
 #[derive(Default)]
 pub(super) struct Journal {
-    down: HashMap<Arc<str>, String>,
+    down: HashMap<Arc<str>, Vec<String>>,
 }
 
 impl Journal {
@@ -78,9 +81,13 @@ impl Journal {
     fn went_down(&mut self, name: Arc<str>, reason: &DownReason) {
         let words = reason.to_string();
         let gist = gist(reason, &words);
-        let before = self.down.insert(name.clone(), gist.clone());
+        let said = self.down.entry(name.clone()).or_default();
+        let again = said.contains(&gist);
+        if !again && said.len() < MOST_SAID {
+            said.push(gist);
+        }
         let (code, subcode) = reason.code().unzip();
-        if before.as_ref() == Some(&gist) {
+        if again {
             tracing::debug!(peer = &*name, reason = words, "still down");
         } else {
             tracing::warn!(

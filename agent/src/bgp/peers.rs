@@ -30,6 +30,8 @@ pub(super) struct Facts {
     pub(super) interfaces: Vec<Interface>,
     /// The interface towards a peer that is on no network of ours, by index.
     pub(super) ways: BTreeMap<IpAddr, u32>,
+    /// By peer: the address that it is dialled from, as it was chosen before.
+    pub(super) sources: BTreeMap<String, IpAddr>,
     /// By peer: its password, or why there is none.
     pub(super) secrets: BTreeMap<String, Result<Secret, String>>,
     /// The node is drained: the words for the peers.
@@ -100,7 +102,7 @@ fn wished(
     };
     let mut wish = PeerConfig::new(&peer.name, address, asn(peer.asn));
     wish.port = peer.port;
-    wish.local_address = peer.local_address;
+    wish.local_address = peer.local_address.or_else(|| source(peer, address, facts));
     wish.transport = Transport { md5, ttl: ttl(peer.ttl, internal) };
     wish.passive = peer.passive;
     wish.shutdown = facts.farewell.clone();
@@ -121,6 +123,23 @@ fn wished(
     wish.export = export(&peer.export);
     wish.next_hops = next_hops(peer, address, facts);
     wish
+}
+
+/// Where to dial from, where nobody says: a router knows its neighbour by one address, and a node may
+/// have taken others from advertisements or a lease since. So the one that was given for good, if
+/// there is just one on the peer's network; and what was chosen before, as long as it is there or
+/// nothing is in its place: a session is not moved because somebody added an address.
+fn source(peer: &config::Peer, address: IpAddr, facts: &Facts) -> Option<IpAddr> {
+    let addresses = facts.interfaces.iter().flat_map(|interface| &interface.addresses);
+    let near = addresses.filter(|on| on.permanent && on.network().contains(&address));
+    let near: Vec<IpAddr> =
+        near.map(|on| on.address.addr()).filter(|own| *own != address).collect();
+    let before = facts.sources.get(&peer.name).filter(|own| own.is_ipv6() == address.is_ipv6());
+    match (near.as_slice(), before) {
+        (near, Some(before)) if near.is_empty() || near.contains(before) => Some(*before),
+        ([only], _) => Some(*only),
+        _ => None,
+    }
 }
 
 fn asn(asn: config::PeerAsn) -> PeerAsn {

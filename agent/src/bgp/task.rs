@@ -93,6 +93,8 @@ pub(super) struct Task {
     drain_again: Option<Instant>,
     /// The ways to peers that are on no network of ours, as the kernel last told them.
     ways: BTreeMap<IpAddr, u32>,
+    /// The addresses that peers are dialled from.
+    sources: BTreeMap<String, IpAddr>,
     /// The NodeConfig that the speaker follows.
     followed: Option<Arc<NodeConfig>>,
     /// When that was last looked at, and is to be again.
@@ -117,6 +119,7 @@ impl Task {
             kept_until: None,
             drain_again: None,
             ways: BTreeMap::new(),
+            sources: BTreeMap::new(),
             followed: None,
             looked: None,
             look_at: Some(Instant::now()),
@@ -233,13 +236,15 @@ impl Task {
         }
         let Some(facts) = self.facts(bgp).await else { return };
         let plan = peers::plan(config, bgp, &facts);
+        let source = |peer: &PeerConfig| Some((peer.name.to_string(), peer.local_address?));
+        self.sources = plan.peers.iter().filter_map(source).collect();
         self.tell(config, &facts, plan).await;
     }
 
     /// What the node looks like. Where the kernel does not say, what was told before stays.
     async fn facts(&mut self, bgp: &Bgp) -> Option<Facts> {
         self.folders.follow(bgp, &self.around.wake);
-        let mut facts = Facts::default();
+        let mut facts = Facts { sources: self.sources.clone(), ..Facts::default() };
         match self.around.dataplane.interfaces().await {
             Ok(interfaces) => facts.interfaces = interfaces,
             Err(error) => {

@@ -97,7 +97,11 @@ mod tests {
             loopback: index == 1,
             addresses: addresses
                 .iter()
-                .map(|text| InterfaceAddress { address: text.parse().unwrap(), peer: None })
+                .map(|text| InterfaceAddress {
+                    address: text.parse().unwrap(),
+                    peer: None,
+                    permanent: true,
+                })
                 .collect(),
         }
     }

@@ -50,6 +50,8 @@ pub(super) struct Task {
     found: bool,
     /// When to read it (again), after a failure.
     read_again: Option<Instant>,
+    /// Routes of this pass that are to be told of.
+    laid: Vec<(IpNet, String)>,
     /// What the kernel refuses, with its words.
     refused: BTreeMap<IpNet, String>,
     /// Networks that are kept only for the pods in them.
@@ -85,6 +87,7 @@ impl Task {
             installed: Routes::new(),
             found: false,
             read_again: None,
+            laid: Vec::new(),
             refused: BTreeMap::new(),
             hushed: false,
             leftover: Vec::new(),
@@ -156,6 +159,10 @@ impl Task {
             self.lay(*prefix, now).await;
         }
         self.announce(&speaker, &dirty, now).await;
+        // Not on the way to the peers.
+        for (prefix, to) in self.laid.drain(..) {
+            tracing::info!(%prefix, to, "route installed");
+        }
         Ok(())
     }
 
@@ -346,7 +353,7 @@ impl Task {
     async fn install(&mut self, prefix: IpNet, route: NodeRoute) {
         match self.dataplane.set_route(route.clone()).await {
             Ok(()) => {
-                tracing::info!(%prefix, to = told(&route), "route installed");
+                self.laid.push((prefix, told(&route)));
                 self.refused.remove(&prefix);
                 self.installed.insert(prefix, route);
                 self.signal.installed().insert(prefix);

@@ -12,7 +12,12 @@ fn config(spec: &str) -> NodeConfig {
 }
 
 fn interface(index: u32, addresses: &[&str]) -> Interface {
-    let on = |text: &&str| InterfaceAddress { address: text.parse().unwrap(), peer: None };
+    let on = |text: &&str| {
+        // `~` marks an address that was given for a while.
+        let permanent = !text.starts_with('~');
+        let address = text.trim_start_matches('~').parse().unwrap();
+        InterfaceAddress { address, peer: None, permanent }
+    };
     Interface {
         name: format!("eth{index}"),
         index,
@@ -52,7 +57,7 @@ fn what_is_not_said_has_the_documented_defaults() {
     // Both families, IPv6 first; the IPv4 address on the same link is the way for IPv4.
     expected.families = vec![Family::Ipv6, Family::Ipv4];
     expected.next_hops.ipv4 = Some([10, 0, 1, 2].into());
-    assert_eq!(wish, expected);
+    assert_eq!(wish, expected, "two addresses for good: from which one is the kernel's to say");
 }
 
 #[test]
@@ -158,6 +163,34 @@ fn the_way_to_us_in_the_other_family_is_on_the_same_link() {
 }
 
 #[test]
+fn it_dials_from_the_address_that_was_given_for_good() {
+    let peer = "{name: t, address: '2001:db8:5::1', asn: 65000}";
+    let with = |addresses: &[&str], before: Option<&str>| Facts {
+        interfaces: vec![interface(2, addresses)],
+        sources: before.map(|text| ("t".to_owned(), text.parse().unwrap())).into_iter().collect(),
+        ..Facts::default()
+    };
+    let (own, more, lease) = ("2001:db8:5::2/64", "2001:db8:5::3/64", "~2001:db8:5::9/64");
+    for (addresses, before, source) in [
+        (vec![own], None, Some("2001:db8:5::2")),
+        (vec![lease, own], None, Some("2001:db8:5::2")), // whatever a router advertised since
+        (vec![lease], None, None),                       // the kernel's choice
+        (vec![own, more], None, None),
+        (vec![own, more], Some("2001:db8:5::3"), Some("2001:db8:5::3")), // a session is not moved
+        (vec![own], Some("2001:db8:5::3"), Some("2001:db8:5::2")),
+        (vec!["fe80::1/64"], Some("2001:db8:5::2"), Some("2001:db8:5::2")), // the link is down
+        (vec!["10.0.0.1/24"], None, None),
+    ] {
+        let facts = with(&addresses, before);
+        let found = one(peer, &facts).local_address;
+        assert_eq!(found, source.map(|text| text.parse().unwrap()), "{addresses:?} {before:?}");
+    }
+    let said = "{name: t, address: '2001:db8:5::1', asn: 65000, localAddress: '2001:db8:5::9'}";
+    let wish = one(said, &with(&[own, lease], None));
+    assert_eq!(wish.local_address, "2001:db8:5::9".parse().ok(), "as configured");
+}
+
+#[test]
 fn a_password_that_is_missing_keeps_the_peer_down() {
     let peer = "{name: t, address: 10.0.1.1, asn: 1, password: {file: /secret}}";
     let with = |secret| Facts { secrets: BTreeMap::from([("t".into(), secret)]), ..node() };
@@ -203,6 +236,7 @@ fn the_networks_of_the_node() {
     let ends = InterfaceAddress {
         address: "10.7.0.1/32".parse().unwrap(),
         peer: Some("10.7.0.2/32".parse().unwrap()),
+        permanent: true,
     };
     let two = Interface { addresses: vec![ends], ..interface(4, &[]) };
     assert_eq!(connected([&two].into_iter()).len(), 2, "both ends of a link of two");
