@@ -14,7 +14,8 @@ fn an_address_for_a_while_is_not_dialled_from() {
     let builder = Fabric::builder().tor("tor-a", Brand::Bird).nodes(1).adjust(wait);
     let mut fabric = builder.build().unwrap();
     // The newest of equal addresses is the kernel's choice.
-    let lease = "address add 2001:db8:f1:1::99/64 dev uplink0 valid_lft 3600 preferred_lft 1800 nodad";
+    let lease =
+        "address add 2001:db8:f1:1::99/64 dev uplink0 valid_lft 3600 preferred_lft 1800 nodad";
     fabric.node(1).unwrap().netns().ip(lease).unwrap();
     fabric.start().unwrap();
     fabric.await_session(1, "tor-a").unwrap();
