@@ -5,31 +5,32 @@
 //! originated; the marker on disk; networks; and only then peers. So the first UPDATE of a session
 //! has all, and End-of-RIB is true.
 
+mod life;
 mod service;
+mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flock_bgp::{Farewell, PeerConfig, PeerStatus, Speaker, SpeakerConfig, State};
-use flock_bgp_io::{Handle, Listen, Notices, Running, Told};
+use flock_bgp::{PeerConfig, PeerStatus, Speaker, State};
+use flock_bgp_io::{Handle, Notices, Told};
 use flock_dataplane::Dataplane;
 use jiff::Timestamp;
-use rand::RngExt;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use super::conflicts::Reports;
 use super::drain::{DrainFile, Stage};
 use super::journal::Journal;
-use super::marker::{Marker, Past};
-use super::peers::{self, Facts, Plan};
-use super::{Live, Published, Request, identity, password};
-use crate::config::{Bgp, Endpoint, NodeConfig};
+use super::marker::Marker;
+use super::peers::{self};
+use super::{Published, Request, identity, password};
+use crate::config::NodeConfig;
 use crate::fib::Fib;
 use crate::reconcile::Reconciler;
-use crate::source::Source;
+use crate::source::{Source, World};
 
 /// How long withdrawals may take before sessions are closed all the same.
 const WITHDRAWN_WITHIN: Duration = Duration::from_secs(5);
@@ -100,6 +101,8 @@ pub(super) struct Task {
     /// When that was last looked at, and is to be again.
     looked: Option<Instant>,
     look_at: Option<Instant>,
+    /// The agent stops.
+    ended: bool,
 }
 
 impl Task {
@@ -123,6 +126,7 @@ impl Task {
             followed: None,
             looked: None,
             look_at: Some(Instant::now()),
+            ended: false,
         }
     }
 
@@ -144,43 +148,58 @@ impl Task {
             }
             self.review().await;
             self.report().await;
-            let next = self.next_moment();
-            let pause = async {
-                match next {
-                    Some(at) => tokio::time::sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
-            let news = async {
-                match &mut self.speaking {
-                    Some(speaking) => speaking.notices.next().await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                changed = changes.changed() => match changed {
-                    Ok(()) if self.is_followed() => {}
-                    Ok(()) => self.look_soon(Duration::ZERO),
-                    Err(_) => return,
-                },
-                () = self.around.wake.notified() => self.look_soon(SPACING),
-                () = self.around.reconciler.announces_more() => {
-                    self.reports.look_soon(Instant::now());
-                }
-                request = inbox.recv() => match request {
-                    Some(Request::Silence(answer)) => {
-                        self.fall_silent().await;
-                        let _ = answer.send(());
-                        return;
-                    }
-                    Some(request) => self.obey(request).await,
-                    None => return,
-                },
-                told = news => self.hear(told).await,
-                () = pause => {}
+            while !self.happens(&mut changes, &mut inbox).await {}
+            if self.ended {
+                return;
             }
             self.advance_drain().await;
         }
+    }
+
+    /// Waits for something. False where it is of no concern to sessions: pods come and go all the
+    /// time, and the speaker is not to be asked about its peers because of them.
+    async fn happens(
+        &mut self,
+        changes: &mut watch::Receiver<Arc<World>>,
+        inbox: &mut mpsc::Receiver<Request>,
+    ) -> bool {
+        let next = self.next_moment();
+        let pause = async {
+            match next {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let news = async {
+            match &mut self.speaking {
+                Some(speaking) => speaking.notices.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = changes.changed() => match changed {
+                Ok(()) if self.is_followed() => return false,
+                Ok(()) => self.look_soon(Duration::ZERO),
+                Err(_) => self.ended = true,
+            },
+            () = self.around.wake.notified() => self.look_soon(SPACING),
+            () = self.around.reconciler.announces_more() => {
+                self.reports.look_soon(Instant::now());
+                return false;
+            }
+            request = inbox.recv() => match request {
+                Some(Request::Silence(answer)) => {
+                    self.fall_silent().await;
+                    let _ = answer.send(());
+                    self.ended = true;
+                }
+                Some(request) => self.obey(request).await,
+                None => self.ended = true,
+            },
+            told = news => self.hear(told).await,
+            () = pause => {}
+        }
+        true
     }
 
     /// The NodeConfig is the one that the speaker follows: only pods changed.
@@ -239,178 +258,6 @@ impl Task {
         let source = |peer: &PeerConfig| Some((peer.name.to_string(), peer.local_address?));
         self.sources = plan.peers.iter().filter_map(source).collect();
         self.tell(config, &facts, plan).await;
-    }
-
-    /// What the node looks like. Where the kernel does not say, what was told before stays.
-    async fn facts(&mut self, bgp: &Bgp) -> Option<Facts> {
-        self.folders.follow(bgp, &self.around.wake);
-        let mut facts = Facts { sources: self.sources.clone(), ..Facts::default() };
-        match self.around.dataplane.interfaces().await {
-            Ok(interfaces) => facts.interfaces = interfaces,
-            Err(error) => {
-                tracing::error!(%error, "cannot read the node's interfaces; trying again");
-                self.look_soon(PAUSE);
-                return None;
-            }
-        }
-        for peer in &bgp.peers {
-            if let Endpoint::Address(address) = peer.endpoint
-                && let Some(dev) = self.way(address, &facts).await
-            {
-                facts.ways.insert(address, dev);
-            }
-        }
-        self.ways.clone_from(&facts.ways);
-        let asked =
-            bgp.peers.iter().filter_map(|peer| Some((peer.name.clone(), peer.password.clone()?)));
-        let asked: Vec<_> = asked.collect();
-        if !asked.is_empty() {
-            // On a thread that may wait for the disk.
-            let read = move || {
-                asked.into_iter().map(|(name, secret)| (name, password::read(&secret))).collect()
-            };
-            facts.secrets = tokio::task::spawn_blocking(read).await.unwrap_or_default();
-        }
-        if matches!(self.stage, Some(Stage::Drained { .. })) {
-            facts.farewell = Some(format!("flock: {} is drained", self.around.node).into());
-        }
-        Some(facts)
-    }
-
-    /// The interface towards a peer that is on no network of ours.
-    async fn way(&self, address: IpAddr, facts: &Facts) -> Option<u32> {
-        let near = facts.interfaces.iter().flat_map(|interface| &interface.addresses);
-        if near.into_iter().any(|on| on.network().contains(&address)) {
-            return None;
-        }
-        match self.around.dataplane.way_to(address).await {
-            Ok(way) => way.map(|way| way.dev),
-            // Not a word is no news.
-            Err(_) => self.ways.get(&address).copied(),
-        }
-    }
-
-    /// Tells the speaker what is not as it was told.
-    async fn tell(&mut self, config: &NodeConfig, facts: &Facts, plan: Plan) {
-        let draining = self.stage.is_some();
-        let Some(speaking) = &mut self.speaking else { return };
-        let handle = speaking.handle.clone();
-        // A handle whose speaker has ended: there is nobody to tell.
-        if std::mem::replace(&mut speaking.drain, draining) != draining {
-            let _ = handle.drain(draining).await;
-        }
-        let networks = peers::networks(config, &facts.interfaces);
-        if speaking.networks.as_ref() != Some(&networks) {
-            let peers::Networks { connected, own, down } = networks.clone();
-            let _ = handle.networks(connected, own, down).await;
-            speaking.networks = Some(networks);
-        }
-        if speaking.peers.as_ref() != Some(&plan.peers) {
-            let _ = handle.peers(plan.peers.clone()).await;
-            speaking.peers = Some(plan.peers);
-        }
-        let untold: Arc<[_]> = plan.untold.into();
-        self.around.published.live.send_if_modified(|live| {
-            let Some(live) = live.as_mut().filter(|live| live.untold != untold) else {
-                return false;
-            };
-            for peer in untold.iter() {
-                tracing::warn!(peer = peer.name, reason = peer.reason, "peer not followed");
-            }
-            live.untold = untold;
-            true
-        });
-    }
-
-    async fn start(&mut self, identity: Identity, bgp: &Bgp) {
-        if self.speaking.is_some() {
-            tracing::warn!("AS number, router ID or port changed: every session begins anew");
-            self.fall_silent().await;
-        }
-        let marker = self.marker.clone();
-        let past = match self.has_spoken {
-            true => Past::Restarted,
-            false => tokio::task::spawn_blocking(move || marker.past()).await.unwrap_or(Past::None),
-        };
-        let restarted = past == Past::Restarted;
-        let config = SpeakerConfig {
-            restarted,
-            forwarding_kept: restarted,
-            install: true,
-            ..SpeakerConfig::new(identity.asn, identity.id, rand::rng().random())
-        };
-        let Running { handle, notices, routes } = match listening(&config, identity.listen_port) {
-            Ok(running) => running,
-            Err(error) => {
-                tracing::error!(error, "the speaker cannot start; trying again");
-                self.look_soon(PAUSE);
-                return;
-            }
-        };
-        tracing::info!(
-            asn = identity.asn,
-            router_id = %identity.id,
-            listening = ?handle.listening(),
-            ?past,
-            "speaking BGP"
-        );
-        self.around.fib.follow(routes).await;
-        let importing = bgp.peers.iter().filter(|peer| peer.import.is_some());
-        let patience = importing.map(|peer| peer.graceful_restart.unwrap_or(PATIENCE)).max();
-        self.sweep_at = Some(Instant::now() + patience.unwrap_or_default());
-        let longest = bgp.peers.iter().filter_map(|peer| peer.graceful_restart).max();
-        self.kept_until = longest.filter(|_| restarted).map(|time| Instant::now() + time);
-        self.around.reconciler.speak_to(Some(handle.clone())).await;
-        self.has_spoken = true;
-        self.mark().await;
-        let (asn, id, untold) = (identity.asn, identity.id, Arc::default());
-        let live = Live { handle: handle.clone(), asn, id, untold };
-        self.around.published.live.send_replace(Some(live));
-        self.speaking =
-            Some(Speaking { identity, handle, notices, peers: None, networks: None, drain: false });
-    }
-
-    /// From now on a start is a restart, unless the node said goodbye.
-    async fn mark(&self) {
-        if matches!(self.stage, Some(Stage::Drained { .. })) {
-            return;
-        }
-        let marker = self.marker.clone();
-        let written = tokio::task::spawn_blocking(move || marker.write()).await;
-        if let Ok(Err(error)) = written {
-            tracing::error!(%error, "cannot note that sessions are up: after a restart of the agent peers would drop this node's routes for a moment");
-        }
-    }
-
-    /// There is no `spec.bgp` (any more): the peers go, with a word, and what was learned.
-    async fn stop(&mut self) {
-        if let Some(old) = self.speaking.take() {
-            tracing::info!("spec.bgp is gone: every session ends");
-            let _ = old.handle.peers(Vec::new()).await;
-            let _ = old.handle.farewell(Farewell::Silent).await;
-            self.around.published.live.send_replace(None);
-            self.around.published.ready.send_replace(0);
-            self.around.reconciler.speak_to(None).await;
-        }
-        self.reports = Reports::default();
-        self.around.fib.clear().await;
-        (self.sweep_at, self.kept_until) = (None, None);
-        self.forget_marker().await;
-    }
-
-    /// We come back: connections close without a word (RFC 4724).
-    async fn fall_silent(&mut self) {
-        if let Some(speaking) = self.speaking.take() {
-            let _ = speaking.handle.farewell(Farewell::Silent).await;
-        }
-    }
-
-    async fn forget_marker(&mut self) {
-        self.has_spoken = false;
-        let marker = self.marker.clone();
-        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || marker.clear()).await {
-            tracing::error!(%error, "cannot remove the marker of the last life");
-        }
     }
 
     async fn hear(&mut self, told: Option<Told>) {
@@ -482,24 +329,4 @@ impl Task {
 fn is_ready(peer: &PeerStatus) -> bool {
     peer.state == State::Established
         && peer.families.iter().all(|family| !family.negotiated || family.end_of_rib_sent)
-}
-
-/// Listens for both families. A port that somebody else has is no reason to be silent: we dial.
-fn listening(config: &SpeakerConfig, port: Option<u16>) -> Result<Running, String> {
-    let any = [IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::UNSPECIFIED)];
-    let addresses = port.into_iter().flat_map(|port| any.map(|ip| SocketAddr::new(ip, port)));
-    let listen = Listen { addresses: addresses.collect(), ..Listen::default() };
-    match flock_bgp_io::start(config.clone(), &listen) {
-        Ok(running) => Ok(running),
-        Err(error) if listen.addresses.is_empty() => Err(error.to_string()),
-        Err(error) => {
-            let why = format!("{error}: {}", error.source);
-            tracing::error!(
-                why,
-                "peers cannot connect to this node, it only connects to them; stop whatever has the port, or set spec.bgp.listenPort, and restart the agent"
-            );
-            let none = Listen { addresses: Vec::new(), ..listen };
-            flock_bgp_io::start(config.clone(), &none).map_err(|error| error.to_string())
-        }
-    }
 }
