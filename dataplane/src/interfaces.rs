@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use netlink_packet_route::route::RouteType;
 
 use crate::error::Error;
+use crate::glance::LinkGlance;
 use crate::learned::{beneath, is_learned};
 use crate::names;
 use crate::observe::{addresses, entry};
@@ -73,7 +74,10 @@ pub struct Way {
 
 pub(crate) fn interfaces(worker: &mut Worker) -> Result<Vec<Interface>, Error> {
     let host = worker.host()?;
-    let messages = host.dump("list interfaces", &request::all_links())?;
+    let own = |payload: &[u8]| {
+        LinkGlance::of(payload).is_none_or(|link| !names::is_host_ifname(link.name))
+    };
+    let messages = host.dump_where("list interfaces", &request::all_links(), own)?;
     let mut found: HashMap<u32, Vec<InterfaceAddress>> = HashMap::new();
     for view in addresses(host, 0)?.iter().filter(|view| !view.tentative) {
         found.entry(view.index).or_default().push(view.into());
