@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use flock_agent::cli::bgp;
 use flock_agent::cli::drain::Ended;
 use flock_agent::cli::{self, Cli, Command};
 use flock_agent::{install, run};
@@ -25,6 +26,16 @@ fn main() -> ExitCode {
                 return ExitCode::from(CANNOT_ASK);
             }
         },
+        Command::Bgp(bgp::Bgp { command: bgp::BgpCommand::Explain(args) }) => {
+            match bgp::explain::run(&args) {
+                Ok(true) => Ok(ExitCode::SUCCESS),
+                Ok(false) => Ok(ExitCode::FAILURE),
+                Err(error) => {
+                    eprintln!("flock-agent: {error:#}");
+                    return ExitCode::from(CANNOT_ASK);
+                }
+            }
+        }
         Command::Bgp(args) => cli::bgp::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Drain(args) => cli::drain::run(&args).map(|ended| match ended {
             Ended::Done => ExitCode::SUCCESS,

@@ -176,10 +176,10 @@ impl Dataplane {
         self.pool.run(learned::learned_routes).await
     }
 
-    /// The main table's route for exactly that prefix, whoever made it: the
-    /// one that decides, or else one of flock's that another hides.
-    pub async fn route_of(&self, prefix: IpNet) -> Result<Option<StandingRoute>, Error> {
-        self.pool.run(move |worker| standing::route_of(worker, prefix)).await
+    /// The main table's routes for exactly that prefix: flock's, and before it
+    /// another's that packets take instead.
+    pub async fn routes_of(&self, prefix: IpNet) -> Result<Vec<StandingRoute>, Error> {
+        self.pool.run(move |worker| standing::routes_of(worker, prefix)).await
     }
 
     /// The route by which packets for an address go; `None` where there is

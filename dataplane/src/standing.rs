@@ -4,7 +4,7 @@
 //! the lookup shows another's. Judging what is found is the caller's.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use netlink_packet_route::route::RouteType;
@@ -65,20 +65,33 @@ impl fmt::Display for StandingRoute {
     }
 }
 
-/// The main table's route for exactly that prefix: the one that decides, or
-/// else one of flock's.
-pub(crate) fn route_of(worker: &mut Worker, prefix: IpNet) -> Result<Option<StandingRoute>, Error> {
+/// The main table's routes for exactly that prefix, flock's and the one that
+/// comes before it.
+pub(crate) fn routes_of(worker: &mut Worker, prefix: IpNet) -> Result<Vec<StandingRoute>, Error> {
     let host = worker.host()?;
     let prefix = prefix.trunc();
     let exact = |route: &RouteView| route.destination == prefix && route.in_main_table();
-    // By the last address: longer prefixes more often begin where this one does.
-    let mut found = entry(host, prefix.broadcast())?.filter(exact);
-    if found.is_none() {
+    let first = entry(host, within(prefix))?.filter(exact);
+    let mut found: Vec<RouteView> = first.into_iter().collect();
+    if found.iter().all(|route| route.protocol != PROTOCOL) {
         let family = request::family_of(prefix.addr());
         let ours = all_routes(host, family, Some(PROTOCOL))?;
-        found = ours.into_iter().filter(exact).min_by_key(|route| route.metric);
+        found.extend(ours.into_iter().filter(exact).min_by_key(|route| route.metric));
     }
-    found.map(|route| standing(host, &route)).transpose()
+    found.iter().map(|route| standing(host, route)).collect()
+}
+
+/// An address that most likely only this prefix decides about: the last one,
+/// because longer prefixes more often begin where this one does; of everything,
+/// one that nobody has, because the last one is a broadcast or multicast.
+fn within(prefix: IpNet) -> IpAddr {
+    match prefix {
+        IpNet::V4(net) if net.prefix_len() == 0 => Ipv4Addr::new(192, 0, 0, 8).into(),
+        IpNet::V6(net) if net.prefix_len() == 0 => {
+            Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 1).into()
+        }
+        other => other.broadcast(),
+    }
 }
 
 /// The route by which packets for an address go; `None` where there is none,

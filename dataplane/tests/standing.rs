@@ -7,8 +7,9 @@ use flock_dataplane::{Dataplane, NextHop, NodeRoute, PodLink, StandingRoute};
 use ipnet::IpNet;
 use lab::{Space, Uplinks, address, dual, on_node};
 
-fn text(route: &Option<StandingRoute>) -> String {
-    route.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string)
+fn text<'a>(routes: impl IntoIterator<Item = &'a StandingRoute>) -> String {
+    let texts: Vec<String> = routes.into_iter().map(ToString::to_string).collect();
+    texts.join(" | ")
 }
 
 #[test]
@@ -22,18 +23,18 @@ fn summaries_anycast_pods_and_what_hides_them() {
             dataplane.attach(link.clone()).await.unwrap();
         }
         let of = async |prefix: &str| {
-            dataplane.route_of(prefix.parse::<IpNet>().unwrap()).await.unwrap()
+            dataplane.routes_of(prefix.parse::<IpNet>().unwrap()).await.unwrap()
         };
         let about = async |to: &str| dataplane.decides_about(address(to)).await.unwrap();
 
         // A summary is found although no lookup shows it.
         for prefix in ["10.77.0.0/24", "2001:db8:77::/64"] {
-            assert_eq!(text(&of(prefix).await), "none");
+            assert_eq!(text(&of(prefix).await), "");
             let prefix: IpNet = prefix.parse().unwrap();
             dataplane.set_route(NodeRoute::Blackhole { prefix }).await.unwrap();
             let found = of(&prefix.to_string()).await;
             assert_eq!(text(&found), format!("unreachable {prefix}"));
-            assert!(found.unwrap().is_ours());
+            assert!(found.iter().all(StandingRoute::is_ours));
             assert_eq!(about(&prefix.addr().to_string()).await, None, "it answers");
         }
 
@@ -55,11 +56,24 @@ fn summaries_anycast_pods_and_what_hides_them() {
         assert_eq!(text(&of(&own).await), format!("{own} dev {}", first.host_ifname));
 
         // Somebody else's.
-        node.ip("route add 192.0.2.53/32 via 10.9.0.2 proto static metric 5");
         node.ip("route add 203.0.113.0/24 via 10.9.0.2 proto static");
-        let found = of("203.0.113.0/24").await.unwrap();
-        assert_eq!((found.protocol, found.is_ours()), (4, false));
+        let found = of("203.0.113.0/24").await;
+        assert_eq!(found.iter().map(|route| route.protocol).collect::<Vec<_>>(), [4]);
         assert!(text(&about("203.0.113.9").await).starts_with("203.0.113.0/24 via 10.9.0.2 dev "));
-        assert_eq!(text(&of("203.0.113.0/25").await), "none", "another length is another");
+        assert_eq!(text(&of("203.0.113.0/25").await), "", "another length is another");
+
+        // Everything has no last address of its own.
+        for default in ["0.0.0.0/0", "::/0"] {
+            let via = if default == "::/0" { "2001:db8:9::2" } else { "10.9.0.2" };
+            node.ip(&format!("route add default via {via} metric 7"));
+            let found = text(&of(default).await);
+            assert!(found.starts_with(&format!("{default} via {via} dev ")), "{found}");
+        }
+
+        // Somebody else's before ours.
+        node.ip("route add 10.77.0.0/24 via 10.9.0.2 proto static");
+        let both = text(&of("10.77.0.0/24").await);
+        let wanted = ["10.77.0.0/24 via 10.9.0.2 dev ", " | unreachable 10.77.0.0/24"];
+        assert!(both.starts_with(wanted[0]) && both.ends_with(wanted[1]), "{both}");
     });
 }

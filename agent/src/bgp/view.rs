@@ -1,6 +1,7 @@
 //! What `flock-agent bgp show` and `drain` are answered, made from the speaker as it is, the
 //! reconciler (who owns what) and the kernel (what is installed).
 
+mod explain;
 mod sessions;
 mod table;
 

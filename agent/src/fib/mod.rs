@@ -15,6 +15,7 @@ use flock_bgp::RouteChange;
 use flock_dataplane::Dataplane;
 use ipnet::IpNet;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 /// Commands that may wait; callers wait when it is full.
 const COMMANDS: usize = 32;
@@ -33,6 +34,23 @@ enum Command {
     Recheck,
     /// How many routes the kernel has.
     Installed(oneshot::Sender<BTreeSet<IpNet>>),
+    /// What there is to say of one prefix.
+    Standing(IpNet, oneshot::Sender<Standing>),
+}
+
+/// What the task knows of one prefix, for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// What was put into the kernel: `via ADDRESS dev INTERFACE`.
+    pub installed: Option<Vec<String>>,
+    /// Next hops of the speaker's choice that cannot be used now, and why.
+    pub unusable: Vec<String>,
+    /// The kernel refuses the route, in these words, and is asked again then.
+    pub refused: Option<(String, Option<Instant>)>,
+    /// Installed by a former life or speaker, and not told again yet.
+    pub stale: bool,
+    /// What was wanted when sessions began to end on purpose stays: the node is drained.
+    pub held: bool,
 }
 
 /// The handle on the task.
@@ -89,6 +107,13 @@ impl Fib {
     pub async fn installed(&self) -> BTreeSet<IpNet> {
         let (answer, answered) = oneshot::channel();
         self.tell(Command::Installed(answer)).await;
+        answered.await.unwrap_or_default()
+    }
+
+    /// What there is to say of one prefix.
+    pub async fn standing(&self, prefix: IpNet) -> Standing {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Standing(prefix, answer)).await;
         answered.await.unwrap_or_default()
     }
 

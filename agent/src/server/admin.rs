@@ -48,6 +48,9 @@ pub mod op {
     pub const BGP_PEERS: &str = "bgp.peers";
     /// [`RoutesArgs`](crate::cli::bgp::RoutesArgs), [`RouteList`](crate::cli::bgp::RouteList).
     pub const BGP_ROUTES: &str = "bgp.routes";
+    /// [`ExplainArgs`](crate::cli::bgp::ExplainArgs),
+    /// [`Explanation`](crate::cli::bgp::Explanation).
+    pub const BGP_EXPLAIN: &str = "bgp.explain";
     /// [`DrainArgs`](crate::cli::drain::DrainArgs), answered at once by
     /// [`DrainStatus`](crate::cli::drain::DrainStatus).
     pub const DRAIN: &str = "drain";
@@ -57,8 +60,17 @@ pub mod op {
     pub const DRAIN_STATUS: &str = "drain.status";
 
     /// All of them.
-    pub const ALL: [&str; 8] =
-        [PODS, CHECK, BGP_SUMMARY, BGP_PEERS, BGP_ROUTES, DRAIN, DRAIN_UNDO, DRAIN_STATUS];
+    pub const ALL: [&str; 9] = [
+        PODS,
+        CHECK,
+        BGP_SUMMARY,
+        BGP_PEERS,
+        BGP_ROUTES,
+        BGP_EXPLAIN,
+        DRAIN,
+        DRAIN_UNDO,
+        DRAIN_STATUS,
+    ];
 }
 
 /// The arguments of an op that takes none.

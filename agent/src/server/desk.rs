@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::admin::{self, Answers, NoArgs, op};
 use crate::bgp::Bgp;
 use crate::doctor::Doctor;
+use crate::explain;
 use crate::pods::Pods;
 
 /// Everybody who is asked.
@@ -22,7 +23,7 @@ pub struct Desk {
 
 impl Answers for Desk {
     async fn answer(&self, op: &str, args: &Value) -> Result<Value, String> {
-        if !matches!(op, op::BGP_PEERS | op::BGP_ROUTES | op::DRAIN) {
+        if !matches!(op, op::BGP_PEERS | op::BGP_ROUTES | op::BGP_EXPLAIN | op::DRAIN) {
             admin::args::<NoArgs>(args)?;
         }
         match op {
@@ -31,6 +32,9 @@ impl Answers for Desk {
             op::BGP_SUMMARY => json(self.bgp.summary().await),
             op::BGP_PEERS => json(self.bgp.peers(&admin::args(args)?).await),
             op::BGP_ROUTES => json(self.bgp.routes(admin::args(args)?).await),
+            op::BGP_EXPLAIN => {
+                json(explain::explain(&self.pods, &self.bgp, admin::args(args)?).await)
+            }
             op::DRAIN => json(self.bgp.drain(admin::args(args)?).await),
             op::DRAIN_UNDO => json(self.bgp.undo_drain().await),
             op::DRAIN_STATUS => json(self.bgp.drain_status().await),

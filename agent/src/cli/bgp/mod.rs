@@ -3,6 +3,8 @@
 
 mod answer;
 mod detail;
+pub mod explain;
+mod explanation;
 mod peers;
 mod question;
 mod routes;
@@ -24,6 +26,10 @@ use crate::server::admin::{NoArgs, op};
 pub use answer::{
     FamilyRow, NotAnnounced, PeerList, PeerRow, PeerState, RouteList, RouteRow, RouteSource,
     Summary,
+};
+pub use explanation::{
+    About, Covering, ExplainArgs, ExplainedAttributes, ExplainedKernel, ExplainedOrigin,
+    ExplainedPath, ExplainedPeer, ExplainedPod, Explanation, Sentence,
 };
 pub use question::{Destination, PeerName, PeersArgs, RoutesArgs, Which};
 
@@ -65,6 +71,9 @@ pub enum BgpCommand {
     /// Show the speaker and its peers; or one of them, or the routes
     #[command(after_help = SHOW_HELP)]
     Show(BgpShow),
+    /// Explain in sentences why a prefix is announced or not, to whom, and what was learned of it
+    #[command(after_help = explain::HELP)]
+    Explain(explain::Explain),
 }
 
 /// `bgp show`.
@@ -126,8 +135,10 @@ impl Routes {
 
 /// Asks and prints.
 pub fn run(bgp: &Bgp) -> anyhow::Result<()> {
-    let BgpCommand::Show(wanted) = &bgp.command;
-    output::print(&shown(wanted, Look::of(wanted.show.output))?)
+    match &bgp.command {
+        BgpCommand::Show(wanted) => output::print(&shown(wanted, Look::of(wanted.show.output))?),
+        BgpCommand::Explain(wanted) => explain::run(wanted).map(drop),
+    }
 }
 
 fn shown(wanted: &BgpShow, look: Look) -> anyhow::Result<String> {

@@ -114,6 +114,14 @@ impl Rib {
         }
     }
 
+    /// The longest prefix around one, itself aside, that has a path that is used.
+    pub(crate) fn route_around(&self, net: IpNet) -> Option<RouteView<'_>> {
+        match net.trunc() {
+            IpNet::V4(net) => self.ipv4.around(&self.shared, net),
+            IpNet::V6(net) => self.ipv6.around(&self.shared, net),
+        }
+    }
+
     /// This prefix and those within it. A walk through the whole table.
     pub(crate) fn routes_within(&self, net: IpNet) -> impl Iterator<Item = RouteView<'_>> {
         let family = if net.addr().is_ipv4() { Family::Ipv4 } else { Family::Ipv6 };
@@ -164,9 +172,17 @@ impl<N: Net> Table<N> {
     }
 
     fn longest<'a>(&'a self, shared: &'a Shared, host: N) -> Option<RouteView<'a>> {
-        (0..=host.len())
+        let used = |slot: &u32| self.prefixes.best(*slot).is_some();
+        match self.prefixes.find(host).filter(used) {
+            Some(slot) => self.view(shared, slot),
+            None => self.around(shared, host),
+        }
+    }
+
+    fn around<'a>(&'a self, shared: &'a Shared, net: N) -> Option<RouteView<'a>> {
+        (0..net.len())
             .rev()
-            .filter_map(|len| self.prefixes.find(N::from_bits(host.bits(), len)))
+            .filter_map(|len| self.prefixes.find(N::from_bits(net.bits(), len)))
             .find(|&slot| self.prefixes.best(slot).is_some())
             .and_then(|slot| self.view(shared, slot))
     }

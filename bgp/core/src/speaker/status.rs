@@ -180,6 +180,11 @@ impl Speaker {
         self.rib.route_to(address)
     }
 
+    /// The route that packets to a prefix take where it has none itself.
+    pub fn route_around(&self, net: IpNet) -> Option<RouteView<'_>> {
+        self.rib.route_around(net)
+    }
+
     /// This prefix and those within it.
     pub fn routes_within(&self, net: IpNet) -> impl Iterator<Item = RouteView<'_>> + '_ {
         self.rib.routes_within(net)

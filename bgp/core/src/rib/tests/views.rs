@@ -52,6 +52,11 @@ fn routes_are_found() {
     assert_eq!(to("8.8.8.8"), Some(net("0.0.0.0/0")));
     assert_eq!(to("2001:db8::5"), Some(net("2001:db8::/32")));
     assert_eq!(to("2001:db9::5"), None);
+    let around = |text: &str| rib.route_around(net(text)).map(|route| route.net);
+    assert_eq!(around("10.1.2.0/24"), Some(net("10.1.0.0/16")));
+    assert_eq!(around("10.1.2.3/32"), Some(net("10.1.2.0/24")));
+    assert_eq!(around("10.1.0.0/20"), Some(net("10.1.0.0/16")), "not what is inside it");
+    assert_eq!(around("0.0.0.0/0"), None);
     let mut within: Vec<IpNet> =
         rib.routes_within(net("10.1.0.0/16")).map(|route| route.net).collect();
     within.sort_unstable();
