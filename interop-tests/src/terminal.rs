@@ -17,8 +17,9 @@ const PROMPT: &str = "[$?]> ";
 
 /// A terminal with a shell in it. Dropping it ends both.
 #[derive(Debug)]
-pub struct Terminal<'a> {
-    netns: &'a Netns,
+pub struct Terminal {
+    /// By name: whoever sits there does not keep others from the namespace.
+    netns: Netns,
     dir: TempDir,
     /// How wide it is.
     pub columns: usize,
@@ -40,15 +41,16 @@ impl Shown {
     }
 }
 
-impl<'a> Terminal<'a> {
+impl Terminal {
     /// Opens one with this size and, for its shell, this environment beside the usual.
     pub fn open(
-        netns: &'a Netns,
+        netns: &Netns,
         (columns, rows): (usize, usize),
         environment: &[(&str, &str)],
     ) -> Result<Self> {
+        let netns = Netns::of_someone_else(&netns.path())?;
         let terminal = Self { netns, dir: tempfile::tempdir()?, columns };
-        let mut command = netns.command(tool("tmux")?)?;
+        let mut command = terminal.netns.command(tool("tmux")?)?;
         command
             .args(["-S".as_ref(), terminal.socket().as_os_str()])
             .args(["-f", "/dev/null", "new-session", "-d"])
@@ -162,7 +164,7 @@ impl<'a> Terminal<'a> {
     }
 }
 
-impl Drop for Terminal<'_> {
+impl Drop for Terminal {
     fn drop(&mut self) {
         let _gone_already = self.tmux(&["kill-server"]);
     }
