@@ -16,6 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::bgp::{Bgp, Starting};
 use crate::cli::Run;
 use crate::doctor::Doctor;
+use crate::news::News;
 use crate::notify::Watcher;
 use crate::pods::book::Book;
 use crate::pods::ledger::Ledger;
@@ -23,7 +24,7 @@ use crate::pods::{Pods, repair};
 use crate::reconcile::Reconciler;
 use crate::server::desk::Desk;
 use crate::server::socket::{self, Socket};
-use crate::server::{admin, cni};
+use crate::server::{admin, cni, http};
 use crate::source::{NodeState, Source, standalone};
 use crate::store::{Allocation, Store};
 use crate::{install, log};
@@ -89,9 +90,10 @@ impl Agent {
             bail!("Kubernetes as a source is not part of this version; use --standalone DIR");
         };
         let node = node_name(&args);
-        if args.http.is_some() {
-            tracing::warn!("--http is accepted, but nothing is served there in this version");
-        }
+        let port = match args.http {
+            Some(address) => Some(http::listen(address).await?),
+            None => None,
+        };
         socket::ensure_free(&args.socket).await?;
         socket::ensure_free(&args.admin_socket).await?;
         let lock = lock(&args.state_dir)?;
@@ -107,13 +109,16 @@ impl Agent {
             .await
             .context("cannot prepare the node")?;
         let ledger = Ledger::start(Book::default());
-        let reconciler = Reconciler::start(ledger.clone(), dataplane.clone(), source.clone());
+        let news = News::default();
+        let reconciler =
+            Reconciler::start(ledger.clone(), dataplane.clone(), source.clone(), news.clone());
         let (bgp, speaker) = Bgp::prepare(
             &node,
             &args.state_dir,
             source.clone(),
             dataplane.clone(),
             reconciler.clone(),
+            news.clone(),
         )
         .map_err(anyhow::Error::msg)?;
         let sessions = bgp.ready_sessions();
@@ -122,9 +127,15 @@ impl Agent {
         // Needs no NodeConfig: the pods that are there go on without one.
         recover(&pods, found, &bgp, speaker).await?;
         let doctor = Doctor::new(pods.clone(), bgp.clone(), &args);
-        let desk = Desk { pods: pods.clone(), bgp: bgp.clone(), doctor };
+        let desk = Arc::new(Desk { pods: pods.clone(), bgp: bgp.clone(), doctor, news });
         let admin = Arc::new(Socket::open(&args.admin_socket).await?);
-        tokio::spawn(admin::serve(admin.clone(), Arc::new(desk)));
+        tokio::spawn(admin::serve(admin.clone(), desk.clone()));
+        if let Some(port) = port {
+            let address = port.local_addr()?;
+            let site = http::Site { desk, page: args.http_page.at(address) };
+            tracing::info!(%address, page = site.page, "serving HTTP");
+            tokio::spawn(http::serve(port, Arc::new(site)));
+        }
         let server = cni::Server::default();
         Ok(Self { args, node, pods, server, bgp, admin, _lock: lock })
     }

@@ -8,8 +8,11 @@ pub mod check;
 mod desk;
 pub mod drain;
 pub(crate) mod elapsed;
+pub mod exit;
 pub mod output;
 pub mod pods;
+mod view;
+mod watch;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,6 +30,7 @@ pub const ADMIN_SOCKET: &str = "/run/flock/admin.sock";
     name = "flock-agent",
     version,
     about = "A CNI agent for nodes that peer with their routers by BGP",
+    after_help = exit::HELP,
     max_term_width = 100
 )]
 pub struct Cli {
@@ -94,9 +98,13 @@ pub struct Run {
     #[arg(long, env = "FLOCK_SPOOL", value_name = "DIR")]
     pub spool: Option<PathBuf>,
 
-    /// Address and port for /metrics, /healthz, /readyz and the page; nothing is served there yet
+    /// Address and port for /metrics, /healthz, /readyz and the page; nothing listens when absent
     #[arg(long, env = "FLOCK_HTTP", value_name = "ADDR:PORT", value_parser = listen_address)]
     pub http: Option<SocketAddr>,
+
+    /// Whether the page at / is served there; auto: on a loopback address only
+    #[arg(long, env = "FLOCK_HTTP_PAGE", value_name = "WHEN", default_value = "auto")]
+    pub http_page: PageWhen,
 
     /// How log lines look
     #[arg(long, env = "FLOCK_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
@@ -115,6 +123,28 @@ impl Run {
     /// The spool's directory.
     pub fn spool_dir(&self) -> PathBuf {
         self.spool.clone().unwrap_or_else(|| self.state_dir.join("spool"))
+    }
+}
+
+/// When the page is served. It has no password: whoever reaches the port sees pods and peers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PageWhen {
+    /// On a loopback address.
+    Auto,
+    /// Always.
+    On,
+    /// Never.
+    Off,
+}
+
+impl PageWhen {
+    /// Whether it is served at this address.
+    pub fn at(self, address: SocketAddr) -> bool {
+        match self {
+            Self::Auto => address.ip().to_canonical().is_loopback(),
+            Self::On => true,
+            Self::Off => false,
+        }
     }
 }
 
@@ -161,6 +191,10 @@ pub struct Show {
         display_order = BEHIND
     )]
     pub output: output::Form,
+
+    /// Show it again whenever it changes, until Ctrl-C
+    #[arg(short, long, global = true, display_order = BEHIND)]
+    pub watch: bool,
 }
 
 /// Where to install.
@@ -193,6 +227,23 @@ mod tests {
         assert_eq!(listen_address("127.0.0.1:1").unwrap().to_string(), "127.0.0.1:1");
         for bad in ["", "foo", "127.0.0.1", ":", ":99999", "localhost:1"] {
             assert!(listen_address(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_page_is_shown_to_this_node_unless_said_otherwise() {
+        let at = |when: PageWhen, address: &str| when.at(listen_address(address).unwrap());
+        for (address, auto) in [
+            ("127.0.0.1:1", true),
+            ("127.9.9.9:1", true),
+            ("[::1]:1", true),
+            ("[::ffff:127.0.0.1]:1", true),
+            (":1", false),
+            ("0.0.0.0:1", false),
+            ("192.0.2.1:1", false),
+        ] {
+            assert_eq!(at(PageWhen::Auto, address), auto, "{address}");
+            assert!(at(PageWhen::On, address) && !at(PageWhen::Off, address));
         }
     }
 

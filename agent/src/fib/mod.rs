@@ -32,8 +32,6 @@ enum Command {
     Hold(bool),
     /// Interfaces or routes are not what they were.
     Recheck,
-    /// How many routes the kernel has.
-    Installed(oneshot::Sender<BTreeSet<IpNet>>),
     /// What there is to say of one prefix.
     Standing(IpNet, oneshot::Sender<Standing>),
 }
@@ -57,7 +55,7 @@ pub struct Standing {
 #[derive(Clone)]
 pub struct Fib {
     commands: mpsc::Sender<Command>,
-    /// What the kernel has of ours, for those who hear that a route went.
+    /// What the kernel has of ours, for those who hear that a route went, and for people.
     installed: Arc<Mutex<BTreeSet<IpNet>>>,
 }
 
@@ -103,11 +101,15 @@ impl Fib {
         }
     }
 
-    /// The prefixes that the kernel has.
-    pub async fn installed(&self) -> BTreeSet<IpNet> {
-        let (answer, answered) = oneshot::channel();
-        self.tell(Command::Installed(answer)).await;
-        answered.await.unwrap_or_default()
+    /// How many routes the kernel has.
+    pub fn installed(&self) -> usize {
+        known(&self.installed).len()
+    }
+
+    /// Which of these prefixes the kernel has, one by one.
+    pub fn installed_of<'a>(&self, prefixes: impl Iterator<Item = &'a IpNet>) -> Vec<bool> {
+        let installed = known(&self.installed);
+        prefixes.map(|prefix| installed.contains(prefix)).collect()
     }
 
     /// What there is to say of one prefix.

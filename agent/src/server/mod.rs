@@ -1,8 +1,10 @@
-//! The agent's two unix sockets: `cni` for kubelet's calls, `admin` for the command line. Both are
-//! root only, bounded in size, time and number, and appear by rename once they can be served.
+//! Where the agent is asked: `cni` is kubelet's socket, `admin` the command line's, `http` the port
+//! for probes, metrics and the page. The sockets are root's alone and appear by rename once they can
+//! be served; all three are bounded in size, time and number.
 
 pub mod admin;
 pub mod cni;
 pub mod desk;
+pub mod http;
 mod line;
 pub mod socket;

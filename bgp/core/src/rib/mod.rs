@@ -26,6 +26,7 @@ mod table;
 mod told;
 mod transmit;
 mod view;
+mod walk;
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -40,6 +41,7 @@ use self::path::{Path, Set, Who};
 use self::shared::Shared;
 use self::table::Table;
 pub use self::view::{Heard, PathView, Pending, RouteView, ToldView};
+pub use self::walk::Spot;
 use crate::config::Origination;
 use crate::event::{Now, PeerKey, RouteChange};
 use crate::policy::Withheld;

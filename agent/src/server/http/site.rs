@@ -1,0 +1,65 @@
+//! What is answered under which path. Reads, never changes.
+//!
+//! `/metrics`, `/healthz` and `/readyz` are for machines and always there. The page and what it asks
+//! are for people: they name pods and peers, so they are shown where only this node's own users
+//! come (a loopback address), or where the operator says so.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::{Method, Request, Response, StatusCode, header};
+
+use super::Stay;
+use super::reply::{Body, words};
+use crate::pods::Pods;
+use crate::server::desk::Desk;
+
+/// An agent that does not answer itself for so long is not healthy.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Everything that is served.
+pub struct Site {
+    /// Who knows.
+    pub desk: Arc<Desk>,
+    /// The page is shown.
+    pub page: bool,
+}
+
+impl Site {
+    /// Answers one request.
+    pub async fn answer(&self, request: &Request<Incoming>, _stay: &Stay) -> Response<Body> {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut refusal =
+                words(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are answered");
+            refusal
+                .headers_mut()
+                .insert(header::ALLOW, header::HeaderValue::from_static("GET, HEAD"));
+            return refusal;
+        }
+        match request.uri().path() {
+            "/healthz" => health(&self.desk.pods).await,
+            "/readyz" => readiness(&self.desk.pods).await,
+            _ => words(StatusCode::NOT_FOUND, "there are /metrics, /healthz and /readyz"),
+        }
+    }
+}
+
+/// The agent lives: the task that owns the pods answers. Nothing that a restart would not mend is
+/// looked at here.
+async fn health(pods: &Pods) -> Response<Body> {
+    match tokio::time::timeout(PATIENCE, pods.ledger.ask(|_| ())).await {
+        Ok(Ok(())) => words(StatusCode::OK, "ok"),
+        Ok(Err(error)) => words(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()),
+        Err(_) => words(StatusCode::SERVICE_UNAVAILABLE, "the agent does not answer itself"),
+    }
+}
+
+/// The same as the runtime hears by STATUS.
+async fn readiness(pods: &Pods) -> Response<Body> {
+    match tokio::time::timeout(PATIENCE, pods.status()).await {
+        Ok(Ok(())) => words(StatusCode::OK, "ok"),
+        Ok(Err(refusal)) => words(StatusCode::SERVICE_UNAVAILABLE, &refusal.msg),
+        Err(_) => words(StatusCode::SERVICE_UNAVAILABLE, "the agent does not answer itself"),
+    }
+}
