@@ -126,7 +126,7 @@ fn a_hold_time_waits_for_the_next_session_and_shows() {
     world.run(MINUTE);
     let status = world.status(0, "b").unwrap();
     assert_eq!(status.pending, None);
-    assert!(status.session_ended.is_some_and(|at| at < status.since), "{status:?}");
+    assert!(status.session_ended.as_ref().is_some_and(|end| end.at < status.since), "{status:?}");
     assert_eq!(status.negotiated.unwrap().hold_time, Some(Duration::from_secs(9)));
 }
 

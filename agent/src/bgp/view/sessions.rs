@@ -43,12 +43,15 @@ pub(super) fn row(peer: &PeerStatus, now: Now) -> PeerRow {
     }
 }
 
-/// Why the last session ended and, where nobody answers since then, what is known about that.
+/// Why the last session ended and, where attempts failed since then, what is known about that: a
+/// router that was shut down on purpose still says why, however often it refuses us afterwards.
 pub(super) fn last_error(peer: &PeerStatus) -> Option<String> {
-    let error = peer.last_error.as_ref()?;
-    let since = peer.last_refusal.as_ref().filter(|refusal| refusal.at > error.at);
-    Some(match since {
-        Some(refusal) => format!("{}; since then: {}", error.reason, refusal.reason),
+    let error = peer.session_ended.as_ref().or(peer.last_error.as_ref())?;
+    let attempts = [&peer.last_error, &peer.last_refusal].into_iter().flatten();
+    let later = attempts.filter(|attempt| attempt.at >= error.at && attempt.reason != error.reason);
+    let since = later.max_by_key(|attempt| attempt.at);
+    Some(match since.filter(|_| peer.state != State::Established) {
+        Some(attempt) => format!("{}; since then: {}", error.reason, attempt.reason),
         None => error.reason.to_string(),
     })
 }

@@ -225,6 +225,9 @@ impl Speaker {
         let reason = reason(cause, words);
         self.end_session(key, cause);
         let Some(peer) = self.peers.get_mut(key) else { return };
+        if lasted.is_some() {
+            peer.session_ended = Some((now, reason.clone()));
+        }
         // That nobody answers does not hide why the session ended.
         match cause {
             Cause::DialFailed => peer.last_refusal = Some((now, reason.clone())),

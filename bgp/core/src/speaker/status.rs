@@ -75,9 +75,9 @@ pub struct PeerStatus {
     pub connection: Option<(SocketAddr, SocketAddr)>,
     /// When the next attempt begins, where one is waited for.
     pub next_attempt: Option<Now>,
-    /// When the last session ended; `None`: there was none yet.
-    pub session_ended: Option<Now>,
-    /// Why the last session ended, or why there is none yet.
+    /// When and why the last session ended; `None`: there was none yet.
+    pub session_ended: Option<LastError>,
+    /// Why the last session, or the last attempt at one, ended, or why there is none yet.
     pub last_error: Option<LastError>,
     /// Why the peer cannot be reached since then, where its dials fail.
     pub last_refusal: Option<LastError>,
@@ -294,7 +294,7 @@ impl Speaker {
             families: families.map(|family| self.family(key, peer, *family)).collect(),
             connection: peer.main.connection.as_ref().map(|c| (c.local, c.remote)),
             next_attempt: clock.and_then(|clock| self.timers.due(key, clock)),
-            session_ended: peer.session_ended,
+            session_ended: error(peer.session_ended.as_ref()),
             last_error: error(peer.last_error.as_ref().or(peer.last_refusal.as_ref())),
             last_refusal: error(peer.last_refusal.as_ref()),
             pending: (!peer.pending.is_empty()).then(|| peer.pending.to_string()),
