@@ -129,7 +129,7 @@ fn a_router_that_does_not_read() {
     start(&mut fabric);
     fabric.tor(TORS[0]).unwrap().router.freeze().unwrap();
     let mut turn = 0;
-    let waits = "it has not taken yet what was sent to it before";
+    let waits = "the peer has not taken yet what was sent to it before";
     until("its buffers to be full", PATIENCE, || {
         turn += 1;
         fabric.node_config_mut(1)?["spec"]["bgp"]["communities"] = many(turn);
@@ -143,15 +143,15 @@ fn a_router_that_does_not_read() {
         let (first, second) = (said.peer(TORS[0]), said.peer(TORS[1]));
         first["pending"] == true && second["told"] == true && second["pending"] == false
     });
-    let known = format!("it is still to be told what is new about it: {waits}");
+    let known = format!("what is new about it is queued: {waits}");
     assert_eq!((said.peer(TORS[0])["told"].clone(), reason(&said, TORS[0])), (json!(true), known));
     // What is new altogether is told to the other alone.
     let pod = fabric.add_pod(1, "dns", &[("anycast", "192.0.2.53")]).unwrap();
     let said = await_said(&fabric, &["192.0.2.53"], "told to one", |said| {
         said.peer(TORS[1])["told"] == true && said.peer(TORS[0])["pending"] == true
     });
-    assert_eq!(reason(&said, TORS[0]), format!("it is next to be told: {waits}"));
-    assert!(said.verdict().contains("told to 1 of 2 peers, tor-b; not to tor-a (it is next to be"));
+    assert_eq!(reason(&said, TORS[0]), format!("queued: {waits}"));
+    assert!(said.verdict().contains("told to 1 of 2 peers, tor-b; not to tor-a (queued: the peer"));
     fabric.tor(TORS[0]).unwrap().router.thaw().unwrap();
     await_said(&fabric, &["192.0.2.53"], "told to both", |said| {
         TORS.iter().all(|tor| said.peer(tor)["told"] == true && said.peer(tor)["pending"] == false)
