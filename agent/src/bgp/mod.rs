@@ -11,12 +11,14 @@
 //! | `journal` | what is worth a line in the log |
 //! | `conflicts` | what two nodes claim: pure |
 //! | `view` | what `flock-agent bgp show` is answered |
+//! | `orders` | what an operator wants of one session: `bgp refresh`, `bgp reset` |
 
 mod conflicts;
 mod drain;
 mod identity;
 mod journal;
 mod marker;
+mod orders;
 mod password;
 mod peers;
 mod task;

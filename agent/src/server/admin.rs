@@ -59,6 +59,10 @@ pub mod op {
     /// [`RoutesArgs`](crate::cli::bgp::RoutesArgs), answered in parts:
     /// [`RouteRow`](crate::cli::bgp::RouteRow)s, sorted.
     pub const BGP_ROUTES: &str = "bgp.routes";
+    /// [`RefreshArgs`](crate::cli::bgp::RefreshArgs), [`Refreshed`](crate::cli::bgp::Refreshed).
+    pub const BGP_REFRESH: &str = "bgp.refresh";
+    /// [`ResetArgs`](crate::cli::bgp::ResetArgs), [`WasReset`](crate::cli::bgp::WasReset).
+    pub const BGP_RESET: &str = "bgp.reset";
     /// [`DrainArgs`](crate::cli::drain::DrainArgs), answered at once by
     /// [`DrainStatus`](crate::cli::drain::DrainStatus).
     pub const DRAIN: &str = "drain";
@@ -68,8 +72,18 @@ pub mod op {
     pub const DRAIN_STATUS: &str = "drain.status";
 
     /// All of them.
-    pub const ALL: [&str; 8] =
-        [PODS, CHECK, BGP_SUMMARY, BGP_PEERS, BGP_ROUTES, DRAIN, DRAIN_UNDO, DRAIN_STATUS];
+    pub const ALL: [&str; 10] = [
+        PODS,
+        CHECK,
+        BGP_SUMMARY,
+        BGP_PEERS,
+        BGP_ROUTES,
+        BGP_REFRESH,
+        BGP_RESET,
+        DRAIN,
+        DRAIN_UNDO,
+        DRAIN_STATUS,
+    ];
 
     /// Those that change nothing, and may be asked again and again.
     pub const WATCHABLE: [&str; 6] =

@@ -3,6 +3,7 @@
 
 mod answer;
 mod detail;
+mod orders;
 mod peers;
 mod question;
 mod routes;
@@ -18,10 +19,14 @@ use clap::{Args, Subcommand};
 
 use super::exit::Ended;
 pub use answer::{
-    FamilyRow, NotAnnounced, PeerList, PeerRow, PeerState, RouteList, RouteRow, RouteSource,
-    Summary,
+    FamilyRow, NotAnnounced, PeerList, PeerRow, PeerState, Refreshed, RouteList, RouteRow,
+    RouteSource, Summary, WasReset,
 };
-pub use question::{Destination, Needle, PeerName, PeersArgs, RoutesArgs, Which};
+pub use orders::{Refresh, Reset};
+pub use question::{
+    Destination, Direction, Needle, PeerName, PeersArgs, RefreshArgs, ResetArgs, RoutesArgs, Which,
+    Words,
+};
 pub use show::BgpShow;
 
 /// `bgp`.
@@ -38,11 +43,19 @@ pub enum BgpCommand {
     /// Show the speaker and its peers; or one of them, or the routes
     #[command(after_help = show::HELP)]
     Show(BgpShow),
+    /// Ask a peer for everything again, and tell it everything again; the session stays
+    #[command(after_help = orders::REFRESH_HELP)]
+    Refresh(Refresh),
+    /// End the session with a peer, and begin anew
+    #[command(after_help = orders::RESET_HELP)]
+    Reset(Reset),
 }
 
 /// Does it.
 pub fn run(bgp: &Bgp) -> anyhow::Result<Ended> {
     match &bgp.command {
         BgpCommand::Show(wanted) => show::run(wanted),
+        BgpCommand::Refresh(wanted) => orders::refresh(wanted),
+        BgpCommand::Reset(wanted) => orders::reset(wanted),
     }
 }

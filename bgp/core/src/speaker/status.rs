@@ -117,6 +117,8 @@ pub struct NegotiatedStatus {
     pub offered: Vec<Capability>,
     /// What the peer offered.
     pub received: Vec<Capability>,
+    /// It can be asked for everything again (RFC 2918).
+    pub refresh: bool,
 }
 
 /// One family of a peer.
@@ -278,6 +280,7 @@ impl Speaker {
                 keepalive: negotiated.keepalive,
                 offered: negotiated.offered.clone(),
                 received: negotiated.received.clone(),
+                refresh: negotiated.refresh,
             }),
             families: families.map(|family| self.family(key, peer, *family)).collect(),
             connection: peer.main.connection.as_ref().map(|c| (c.local, c.remote)),
