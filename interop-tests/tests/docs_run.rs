@@ -22,6 +22,8 @@ macro_rules! played {
 played! {
     readme: "README.md",
     tour: "docs/tour.md",
+    annotations: "docs/annotations.md",
+    operations: "docs/operations.md",
 }
 
 #[test]

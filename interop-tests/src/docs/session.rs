@@ -2,7 +2,7 @@
 //! writers the convention.
 //!
 //! `node-1$ command` is typed at that place, `$ command` by the reader at home. A command goes on
-//! behind a backslash and until the end of its here-document. All other lines are what came out.
+//! behind a backslash or a pipe, and until the end of its here-document. All other lines are what came out.
 
 use std::ops::Range;
 
@@ -81,7 +81,7 @@ fn block(fence: &Fence<'_>) -> Result<Vec<Step>, String> {
         let mut command = first.to_owned();
         let mut end = document_end(first);
         let mut last = first;
-        while end.is_some() || last.ends_with('\\') {
+        while end.is_some() || last.ends_with(['\\', '|']) {
             let (_, more) = lines.next().ok_or_else(|| told("a command without an end"))?;
             command.push('\n');
             command.push_str(more);
@@ -156,6 +156,13 @@ tor-a$ birdc show protocols
             ]
         );
         assert_eq!(steps[1].said, ["PEER  STATE", "tor   up"]);
+    }
+
+    #[test]
+    fn a_pipe_goes_on_in_the_next_line() {
+        let steps = steps("```console\na$ echo x |\n  wc -c\n2\n```\n").unwrap();
+        assert_eq!(steps[0].command, "echo x |\n  wc -c");
+        assert_eq!(steps[0].said, ["2"]);
     }
 
     #[test]
