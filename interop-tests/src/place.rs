@@ -1,9 +1,9 @@
 //! A place of the rack to be in as its operator is: a network namespace with a host name, processes
 //! and files of its own, where commands work as documents write them.
 //!
-//! `/run` and `/tmp` are empty, and what is written below `/etc`, `/opt`, `/var` and `/usr/local` lies
-//! over the machine's own and is gone with the place: `/etc/flock` or `pkill flock-agent` are this
-//! place's alone. flock's binaries are in `PATH`, and directories and sockets of the rack can be put
+//! `/run`, `/tmp`, `/opt` and `/etc/cni` are empty, and what is written below `/etc`, `/var` and
+//! `/usr/local` lies over the machine's own and is gone with the place: `/etc/flock` or
+//! `pkill flock-agent` are this place's alone. flock's binaries are in `PATH`, and directories and sockets of the rack can be put
 //! where one expects them.
 //!
 //! The first process of a place waits for the end of its standard input, which we hold. So a place
@@ -38,11 +38,12 @@ while [ $# -gt 0 ]; do
     number=$((number + 1))
     shift 2
 done
-for dir in etc opt var usr/local; do
+for dir in etc var usr/local; do
     mkdir -p "/mnt/$dir/upper" "/mnt/$dir/work"
     mount -t overlay -o "lowerdir=/$dir,upperdir=/mnt/$dir/upper,workdir=/mnt/$dir/work" place "/$dir"
 done
-mount -t tmpfs -o mode=755 place /run
+mkdir -p /etc/cni
+for dir in run opt etc/cni; do mount -t tmpfs -o mode=755 place "/$dir"; done
 mount -t tmpfs -o mode=1777 place /tmp
 mkdir -p /run/netns
 number=0
@@ -80,7 +81,7 @@ pub struct Said {
 
 impl Place {
     /// Furnishes a place in a namespace. `put` has what is to be found under which name there.
-    pub fn new(name: &str, netns: &Netns, put: &[(PathBuf, &str)]) -> Result<Self> {
+    pub fn new(name: &str, netns: &Netns, put: &[(PathBuf, String)]) -> Result<Self> {
         let mut command = netns.command(tool("unshare")?)?;
         command
             .args(["--mount", "--uts", "--pid", "--fork", "--mount-proc"])
@@ -182,7 +183,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("note"), "put there\n").unwrap();
         let netns = Netns::new("place").unwrap();
-        let place = Place::new("node-9", &netns, &[(dir.path().into(), "/etc/flock")]).unwrap();
+        let place =
+            Place::new("node-9", &netns, &[(dir.path().into(), "/etc/flock".into())]).unwrap();
         let output = dir.path().join("output");
         let run = |script: &str| place.run(script, &output, PATIENCE).unwrap();
         assert_eq!(run("hostname; cat /etc/flock/note").text, "node-9\nput there\n");
@@ -205,7 +207,7 @@ mod tests {
     #[test]
     fn a_place_that_cannot_be_furnished_says_why() {
         let netns = Netns::new("place").unwrap();
-        let put = [(PathBuf::from("/no/such/thing"), "/etc/flock")];
+        let put = [(PathBuf::from("/no/such/thing"), "/etc/flock".into())];
         let told = format!("{:#}", Place::new("node-9", &netns, &put).unwrap_err());
         assert!(told.contains("/no/such/thing"), "{told}");
     }

@@ -24,6 +24,7 @@ played! {
     tour: "docs/tour.md",
     annotations: "docs/annotations.md",
     operations: "docs/operations.md",
+    standalone: "docs/standalone.md",
 }
 
 #[test]

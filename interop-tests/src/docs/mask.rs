@@ -107,6 +107,13 @@ pub fn agrees(document: &[String], came: &[String]) -> bool {
     }
 }
 
+/// The first line of an excerpt that is not to be found, in its order, in what came out.
+pub fn absent<'a>(excerpt: &[&'a str], came: &str) -> Option<&'a str> {
+    let mut lines = came.lines().map(masked);
+    let mut worded = excerpt.iter().copied().filter(|line| !line.trim().is_empty());
+    worded.find(|line| !lines.any(|one| one == masked(line)))
+}
+
 /// What is different, line by line, for people: `-` the document's, `+` what came out.
 pub fn difference(document: &[String], came: &[String]) -> String {
     let mut text = String::new();
@@ -168,6 +175,8 @@ mod tests {
         ] {
             assert_eq!(agrees(&lines(document), &lines(came)), wanted, "{document}: {came}");
         }
+        assert_eq!(absent(&["a", "", "c 5 ms"], "a\nb\nc 7 ms\n"), None);
+        assert_eq!(absent(&["c", "a"], "a\nb\nc\n"), Some("a"));
         assert_eq!(difference(&lines("a b c"), &lines("a x c")), "    a\n  + x\n  - b\n    c\n");
     }
 }

@@ -10,11 +10,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use tempfile::TempDir;
 
-use crate::fabric::{Fabric, TOR_ASN, Tor};
-use crate::link::Side;
+use crate::fabric::Fabric;
+use crate::manifests;
 use crate::place::{Place, Said};
 use crate::process;
 use crate::router::Brand;
@@ -67,21 +67,12 @@ impl Scene {
             TORS.iter().fold(Fabric::builder(), |all, (name, brand)| all.tor(name, *brand));
         let fabric = builder.nodes(NODES.len()).build()?;
         fabric.await_tor_sessions()?;
-        let mut places = Vec::new();
-        for tor in fabric.tors() {
-            places.push(Place::new(tor.name(), tor.netns(), &[console(tor)])?);
-        }
         for number in NODES {
             let node = fabric.node(number)?;
             fs::remove_file(node.file("standalone/nodeconfig.yaml"))?;
             fs::remove_dir(node.file("standalone/pods"))?;
-            let put = [
-                (node.file("standalone"), "/etc/flock"),
-                (node.file("run"), "/run/flock"),
-                (node.state_dir().to_owned(), "/var/lib/flock"),
-            ];
-            places.push(Place::new(node.name(), node.netns(), &put)?);
         }
+        let places = fabric.places(&[])?;
         let scene = Self {
             places,
             fabric,
@@ -128,7 +119,9 @@ impl Scene {
     fn stand(&self) -> Result<()> {
         for node in NODES {
             let host = self.fabric.node(node)?;
-            fs::write(host.file("standalone/nodeconfig.yaml"), self.node_config(node)?)?;
+            let (cidr6, cidr4) = (format!("2001:db8:0:{node}::/64"), format!("10.244.{node}.0/24"));
+            let config = manifests::written(host.name(), &cidr6, &cidr4, &self.fabric.peers(node)?);
+            fs::write(host.file("standalone/nodeconfig.yaml"), config)?;
             fs::create_dir(host.file("standalone/pods"))?;
             fs::write(host.file(&format!("standalone/pods/dns-{node}.yaml")), dns(node))?;
             let agent = "flock-agent run --standalone /etc/flock \
@@ -148,38 +141,6 @@ impl Scene {
         let said = self.run(place, script, stays)?;
         ensure!(said.status.success(), "{place}$ {script}\n{}\n{}", said.text, self.story());
         Ok(())
-    }
-
-    fn node_config(&self, node: usize) -> Result<String> {
-        let mut text = format!(
-            "apiVersion: flock.fritzlab.net/v1alpha1\n\
-             kind: NodeConfig\n\
-             metadata: {{ name: node-{node} }}\n\
-             spec:\n  \
-               cidr6: [\"2001:db8:0:{node}::/64\"]\n  \
-               cidr4: [\"10.244.{node}.0/24\"]\n  \
-               bgp:\n    \
-                 asn: 65001\n    \
-                 peers:\n"
-        );
-        for tor in self.fabric.tors() {
-            let link = self.fabric.link(node, tor.name())?;
-            let address = link.plug(Side::Far).address(true).context("a cable without IPv6")?;
-            text.push_str(&format!(
-                "    - name: {}\n      address: {address}\n      asn: {TOR_ASN}\n      \
-                 import: {{ accept: [\"::/0\", \"0.0.0.0/0\"] }}\n",
-                tor.name()
-            ));
-        }
-        Ok(text)
-    }
-}
-
-/// Where the command line of a router looks for it.
-fn console(tor: &Tor) -> (PathBuf, &'static str) {
-    match tor.router.brand() {
-        Brand::Frr => (tor.router.home().join("frr"), "/run/frr"),
-        _ => (tor.router.home().to_owned(), "/run/bird"),
     }
 }
 
