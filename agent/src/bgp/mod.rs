@@ -11,6 +11,7 @@
 //! | `journal` | what is worth a line in the log |
 //! | `conflicts` | what two nodes claim: pure |
 //! | `view` | what `flock-agent bgp show` is answered |
+//! | `standing` | what the doctor looks at |
 
 mod conflicts;
 mod drain;
@@ -19,6 +20,7 @@ mod journal;
 mod marker;
 mod password;
 mod peers;
+mod standing;
 mod task;
 mod view;
 
@@ -38,6 +40,7 @@ pub use conflicts::Conflict;
 use drain::{DrainFile, Stage};
 use marker::Marker;
 use peers::Untold;
+pub(crate) use standing::Sessions;
 
 /// Requests that may wait for the task; callers wait when it is full.
 const REQUESTS: usize = 8;

@@ -8,7 +8,7 @@
 mod resolve;
 mod task;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flock_bgp::RouteChange;
@@ -33,6 +33,17 @@ enum Command {
     Recheck,
     /// How many routes the kernel has.
     Installed(oneshot::Sender<BTreeSet<IpNet>>),
+    /// What it has not.
+    Lacking(oneshot::Sender<Lacking>),
+}
+
+/// Learned routes that the kernel has not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lacking {
+    /// It refuses them, in its words.
+    pub refused: BTreeMap<IpNet, String>,
+    /// No interface that carries packets leads to their next hops.
+    pub unreachable: Vec<IpNet>,
 }
 
 /// The handle on the task.
@@ -89,6 +100,13 @@ impl Fib {
     pub async fn installed(&self) -> BTreeSet<IpNet> {
         let (answer, answered) = oneshot::channel();
         self.tell(Command::Installed(answer)).await;
+        answered.await.unwrap_or_default()
+    }
+
+    /// The learned routes that it has not, and why.
+    pub async fn lacking(&self) -> Lacking {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Lacking(answer)).await;
         answered.await.unwrap_or_default()
     }
 
