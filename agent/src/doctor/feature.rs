@@ -62,8 +62,9 @@ fn anti_spoofing(rules: &Result<bool, String>) -> Finding {
         Ok(false) => Finding::fail(
             ANTI_SPOOFING,
             "nftables table inet flock is missing or changed: pods can send from any address",
-            "find out what flushes nftables (a firewall's restart?) and let it leave the table \
-             inet flock alone; the agent puts it back within a second, and its log says so",
+            "find out what changes nftables (a firewall's restart?) and let it leave the table inet \
+             flock alone; a table that was flushed is put back within a second, one with foreign \
+             rules by a restart of the agent",
         ),
         Err(error) => Finding::fail(
             ANTI_SPOOFING,

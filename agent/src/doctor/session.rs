@@ -78,10 +78,13 @@ fn down(peer: &PeerStatus, around: Around) -> Finding {
     }
 }
 
-/// The latest reason: where nobody answers since a session ended, that is what to mend.
+/// What to mend: the latest reason. A peer that hangs up without a word since it said why has said it.
 fn last(peer: &PeerStatus) -> Option<&DownReason> {
-    let latest = peer.last_error.iter().chain(&peer.last_refusal).max_by_key(|error| error.at);
-    latest.map(|error| &error.reason)
+    let (ended, since) = (peer.last_error.as_ref(), peer.last_refusal.as_ref());
+    let said_why = ended.filter(|error| error.reason.code().is_some());
+    let hangs_up = since.is_some_and(|since| matches!(since.reason, DownReason::Closed(_)));
+    let latest = ended.into_iter().chain(since).max_by_key(|error| error.at);
+    said_why.filter(|_| hangs_up).or(latest).map(|error| &error.reason)
 }
 
 /// As `bgp show` has it.

@@ -167,6 +167,7 @@ pub(super) fn held_twice(book: &[Attachment]) -> Finding {
     }
     let count = holders.len();
     holders.retain(|_, pods| pods.len() > 1);
+    holders.values_mut().for_each(|pods| pods.sort());
     if holders.is_empty() {
         return Finding::ok(ADDRESSES, format!("{count} held, each once"));
     }

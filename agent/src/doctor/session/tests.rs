@@ -147,6 +147,11 @@ fn what_failed_last_is_what_to_mend() {
     peer.last_refusal = error(6000, refused("Connection refused (os error 111)"));
     let finding = &judge(&peer, AROUND)[0];
     assert!(finding.remedy.contains("silent"), "the older one is past: {finding:?}");
+    // It said why, and hangs up since then.
+    let mut peer = away(DownReason::Received(6, 2, Default::default()));
+    peer.last_refusal = error(7100, DownReason::Closed(None));
+    let finding = &judge(&peer, AROUND)[0];
+    assert!(finding.remedy.contains("somebody shut it down"), "{finding:?}");
 }
 
 #[test]

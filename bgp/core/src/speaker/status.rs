@@ -76,7 +76,7 @@ pub struct PeerStatus {
     pub next_attempt: Option<Now>,
     /// Why the last session ended, or why there is none yet.
     pub last_error: Option<LastError>,
-    /// Why the peer cannot be reached since then, where its dials fail.
+    /// Why there is no session since then, where dials fail or connections close at once.
     pub last_refusal: Option<LastError>,
     /// Wishes that wait for the next session, by the names that operators write.
     pub pending: Option<String>,
