@@ -8,13 +8,13 @@
 mod resolve;
 mod task;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flock_bgp::RouteChange;
 use flock_dataplane::Dataplane;
 use ipnet::IpNet;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// Commands that may wait; callers wait when it is full.
 const COMMANDS: usize = 32;
@@ -31,6 +31,17 @@ enum Command {
     Hold(bool),
     /// Interfaces or routes are not what they were.
     Recheck,
+    /// What it has not.
+    Lacking(oneshot::Sender<Lacking>),
+}
+
+/// Learned routes that the kernel has not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lacking {
+    /// It refuses them, in its words.
+    pub refused: BTreeMap<IpNet, String>,
+    /// No interface that carries packets leads to their next hops.
+    pub unreachable: Vec<IpNet>,
 }
 
 /// The handle on the task.
@@ -88,10 +99,22 @@ impl Fib {
         known(&self.installed).len()
     }
 
+    /// All of them.
+    pub fn all_installed(&self) -> BTreeSet<IpNet> {
+        known(&self.installed).clone()
+    }
+
     /// Which of these prefixes the kernel has, one by one.
     pub fn installed_of<'a>(&self, prefixes: impl Iterator<Item = &'a IpNet>) -> Vec<bool> {
         let installed = known(&self.installed);
         prefixes.map(|prefix| installed.contains(prefix)).collect()
+    }
+
+    /// The learned routes that it has not, and why.
+    pub async fn lacking(&self) -> Lacking {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Lacking(answer)).await;
+        answered.await.unwrap_or_default()
     }
 
     /// A task that has ended takes the agent with it; nothing to do about here.

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::resolve::{self, Ways};
-use super::{Command, known};
+use super::{Command, Lacking, known};
 
 /// Changes taken together: one call of the kernel for all of them.
 const TOGETHER: usize = 1024;
@@ -142,7 +142,16 @@ impl Task {
                     self.recheck_by(at);
                 }
             }
+            Command::Lacking(answer) => {
+                let _ = answer.send(self.lacking());
+            }
         }
+    }
+
+    fn lacking(&self) -> Lacking {
+        let missing = self.followed().keys().filter(|prefix| !self.installed.contains_key(prefix));
+        let unreachable = missing.filter(|prefix| !self.refused.contains_key(prefix)).copied();
+        Lacking { refused: self.refused.clone(), unreachable: unreachable.collect() }
     }
 
     /// What the kernel follows.
