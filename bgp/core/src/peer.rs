@@ -57,8 +57,8 @@ pub(crate) struct Peer {
     /// Sessions that ended.
     pub(crate) flaps: u64,
     pub(crate) messages: Messages,
-    /// When and why the last session ended.
-    pub(crate) session_ended: Option<(Now, DownReason)>,
+    /// When the last session ended.
+    pub(crate) session_ended: Option<Now>,
     pub(crate) last_error: Option<(Now, DownReason)>,
     /// Why it cannot be reached since then.
     pub(crate) last_refusal: Option<(Now, DownReason)>,

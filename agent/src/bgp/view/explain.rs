@@ -103,7 +103,7 @@ fn of_peer(speaker: &Speaker, peer: &PeerStatus, prefix: IpNet, wall: Wall) -> P
     Peer {
         name: peer.name.to_string(),
         state: sessions::state(peer.state),
-        ended: peer.session_ended.as_ref().map(|end| wall.at(end.at)),
+        ended: peer.session_ended.map(|at| wall.at(at)),
         last_error: sessions::last_error(peer),
         next_attempt: peer.next_attempt.map(|at| wall.until(at)),
         untold: None,

@@ -43,20 +43,17 @@ pub(super) fn row(peer: &PeerStatus, now: Now) -> PeerRow {
     }
 }
 
-/// Why the last session ended and, where attempts failed since then, what is known about that: a
-/// router that was shut down on purpose still says why, however often it refuses us afterwards.
+/// Why the last session ended and, where nobody answers since then, what is known about that.
 pub(super) fn last_error(peer: &PeerStatus) -> Option<String> {
-    let error = peer.session_ended.as_ref().or(peer.last_error.as_ref())?;
-    let attempts = [&peer.last_error, &peer.last_refusal].into_iter().flatten();
-    let later = attempts.filter(|attempt| attempt.at >= error.at && attempt.reason != error.reason);
-    let since = later.max_by_key(|attempt| attempt.at);
-    Some(match since.filter(|_| peer.state != State::Established) {
-        Some(attempt) => format!("{}; since then: {}", error.reason, attempt.reason),
+    let error = peer.last_error.as_ref()?;
+    let since = peer.last_refusal.as_ref().filter(|refusal| refusal.at > error.at);
+    Some(match since {
+        Some(refusal) => format!("{}; since then: {}", error.reason, refusal.reason),
         None => error.reason.to_string(),
     })
 }
 
-pub(super) fn state(state: State) -> PeerState {
+pub(in crate::bgp) fn state(state: State) -> PeerState {
     match state {
         State::Idle => PeerState::Idle,
         State::Connect => PeerState::Connect,

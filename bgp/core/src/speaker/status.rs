@@ -75,11 +75,11 @@ pub struct PeerStatus {
     pub connection: Option<(SocketAddr, SocketAddr)>,
     /// When the next attempt begins, where one is waited for.
     pub next_attempt: Option<Now>,
-    /// When and why the last session ended; `None`: there was none yet.
-    pub session_ended: Option<LastError>,
-    /// Why the last session, or the last attempt at one, ended, or why there is none yet.
+    /// When the last session ended; `None`: there was none yet.
+    pub session_ended: Option<Now>,
+    /// Why the last session ended, or why there is none yet.
     pub last_error: Option<LastError>,
-    /// Why the peer cannot be reached since then, where its dials fail.
+    /// Why there is no session since then, where dials fail or are hung up on.
     pub last_refusal: Option<LastError>,
     /// Wishes that wait for the next session, by the names that operators write.
     pub pending: Option<String>,
@@ -119,6 +119,8 @@ pub struct NegotiatedStatus {
     pub offered: Vec<Capability>,
     /// What the peer offered.
     pub received: Vec<Capability>,
+    /// It can be asked for everything again (RFC 2918).
+    pub refresh: bool,
 }
 
 /// One family of a peer.
@@ -290,11 +292,12 @@ impl Speaker {
                 keepalive: negotiated.keepalive,
                 offered: negotiated.offered.clone(),
                 received: negotiated.received.clone(),
+                refresh: negotiated.refresh,
             }),
             families: families.map(|family| self.family(key, peer, *family)).collect(),
             connection: peer.main.connection.as_ref().map(|c| (c.local, c.remote)),
             next_attempt: clock.and_then(|clock| self.timers.due(key, clock)),
-            session_ended: error(peer.session_ended.as_ref()),
+            session_ended: peer.session_ended,
             last_error: error(peer.last_error.as_ref().or(peer.last_refusal.as_ref())),
             last_refusal: error(peer.last_refusal.as_ref()),
             pending: (!peer.pending.is_empty()).then(|| peer.pending.to_string()),
