@@ -59,6 +59,9 @@ pub mod op {
     /// [`RoutesArgs`](crate::cli::bgp::RoutesArgs), answered in parts:
     /// [`RouteRow`](crate::cli::bgp::RouteRow)s, sorted.
     pub const BGP_ROUTES: &str = "bgp.routes";
+    /// [`ExplainArgs`](crate::cli::bgp::ExplainArgs),
+    /// [`Explanation`](crate::cli::bgp::Explanation).
+    pub const BGP_EXPLAIN: &str = "bgp.explain";
     /// [`RefreshArgs`](crate::cli::bgp::RefreshArgs), [`Refreshed`](crate::cli::bgp::Refreshed).
     pub const BGP_REFRESH: &str = "bgp.refresh";
     /// [`ResetArgs`](crate::cli::bgp::ResetArgs), [`WasReset`](crate::cli::bgp::WasReset).
@@ -72,12 +75,13 @@ pub mod op {
     pub const DRAIN_STATUS: &str = "drain.status";
 
     /// All of them.
-    pub const ALL: [&str; 10] = [
+    pub const ALL: [&str; 11] = [
         PODS,
         CHECK,
         BGP_SUMMARY,
         BGP_PEERS,
         BGP_ROUTES,
+        BGP_EXPLAIN,
         BGP_REFRESH,
         BGP_RESET,
         DRAIN,
@@ -86,8 +90,8 @@ pub mod op {
     ];
 
     /// Those that change nothing, and may be asked again and again.
-    pub const WATCHABLE: [&str; 6] =
-        [PODS, CHECK, BGP_SUMMARY, BGP_PEERS, BGP_ROUTES, DRAIN_STATUS];
+    pub const WATCHABLE: [&str; 7] =
+        [PODS, CHECK, BGP_SUMMARY, BGP_PEERS, BGP_ROUTES, BGP_EXPLAIN, DRAIN_STATUS];
 }
 
 /// The arguments of an op that takes none.

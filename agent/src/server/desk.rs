@@ -9,6 +9,7 @@ use super::admin::{self, Answer, Answers, NoArgs, Rows, op};
 use crate::bgp::{Bgp, Routes};
 use crate::cli::bgp::RouteRow;
 use crate::doctor::Doctor;
+use crate::explain;
 use crate::news::{Listener, News};
 use crate::pods::Pods;
 
@@ -41,6 +42,9 @@ impl Answers for Desk {
             op::BGP_SUMMARY => json(self.bgp.summary().await),
             op::BGP_PEERS => json(self.bgp.peers(&admin::args(args)?).await),
             op::BGP_ROUTES => self.bgp.routes(admin::args(args)?).await.map(Answer::Parts),
+            op::BGP_EXPLAIN => {
+                json(explain::explain(&self.pods, &self.bgp, admin::args(args)?).await)
+            }
             op::BGP_REFRESH => json(self.bgp.refresh(admin::args(args)?).await),
             op::BGP_RESET => json(self.bgp.reset(admin::args(args)?).await),
             op::DRAIN => json(self.bgp.drain(admin::args(args)?).await),

@@ -3,6 +3,8 @@
 
 mod answer;
 mod detail;
+mod explain;
+mod explanation;
 mod orders;
 mod peers;
 mod question;
@@ -21,6 +23,11 @@ use super::exit::Ended;
 pub use answer::{
     FamilyRow, NotAnnounced, PeerList, PeerRow, PeerState, Refreshed, RouteList, RouteRow,
     RouteSource, Summary, WasReset,
+};
+pub use explain::Explain;
+pub use explanation::{
+    About, Covering, ExplainArgs, ExplainedAttributes, ExplainedKernel, ExplainedOrigin,
+    ExplainedPath, ExplainedPeer, ExplainedPod, Explanation, Sentence,
 };
 pub use orders::{Refresh, Reset};
 pub use question::{
@@ -43,6 +50,9 @@ pub enum BgpCommand {
     /// Show the speaker and its peers; or one of them, or the routes
     #[command(after_help = show::HELP)]
     Show(BgpShow),
+    /// Explain in sentences why a prefix is announced or not, to whom, and what was learned of it
+    #[command(after_help = explain::HELP)]
+    Explain(Explain),
     /// Ask a peer for everything again, and tell it everything again; the session stays
     #[command(after_help = orders::REFRESH_HELP)]
     Refresh(Refresh),
@@ -55,6 +65,7 @@ pub enum BgpCommand {
 pub fn run(bgp: &Bgp) -> anyhow::Result<Ended> {
     match &bgp.command {
         BgpCommand::Show(wanted) => show::run(wanted),
+        BgpCommand::Explain(wanted) => explain::run(wanted),
         BgpCommand::Refresh(wanted) => orders::refresh(wanted),
         BgpCommand::Reset(wanted) => orders::reset(wanted),
     }
