@@ -81,7 +81,9 @@ fn matching(pattern: &str, text: &str, before: Option<char>) -> Option<usize> {
         };
         rest = rest.get(length..).filter(|_| length > 0)?;
     }
-    let joined = rest.starts_with(|c: char| c.is_alphanumeric() || c == ':');
+    // What ends in a bracket ends there, whatever follows.
+    let open = !pattern.ends_with(')');
+    let joined = open && rest.starts_with(|c: char| c.is_alphanumeric() || c == ':');
     (!joined).then_some(text.len() - rest.len())
 }
 
@@ -152,6 +154,7 @@ mod tests {
             ("Drain:      drained since 2026-11-17T05:05:54Z", "Drain:  drained since TIME"),
             ("ttl=61 time=0.056 ms", "ttl=61 time=MS"),
             ("flock1a2b3c4d@if4", "VETH@IFINDEX"),
+            ("dropped meanwhile (4): has it", "dropped SEGMENTS: has it"),
             ("flock-agent, flocks", "flock-agent, flocks"),
             ("  \"uptimeSeconds\": 80,", "  JSON,"),
             ("  \"holdTimeSeconds\": 30,", "  \"holdTimeSeconds\": 30,"),
