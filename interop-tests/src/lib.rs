@@ -65,4 +65,5 @@ pub mod speaker;
 pub mod storm;
 pub mod story;
 mod sweep;
+pub mod terminal;
 pub mod wait;
