@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use flock_agent::cli::exit::{self, Ended};
 use flock_agent::cli::{self, Cli, Command};
 use flock_agent::{install, run};
@@ -16,15 +16,8 @@ fn main() -> ExitCode {
         Command::Bgp(args) => cli::bgp::run(&args),
         Command::Drain(args) => cli::drain::run(&args),
         Command::Install(args) => install_once(&args),
-        Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut Cli::command(),
-                "flock-agent",
-                &mut std::io::stdout(),
-            );
-            Ok(Ended::Done)
-        }
+        Command::Schema { name } => cli::schema::run(name.as_deref()),
+        Command::Completions { shell } => cli::completions::run(shell),
     };
     if let Err(error) = &outcome {
         eprintln!("flock-agent: {error:#}");

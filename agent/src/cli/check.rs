@@ -1,5 +1,6 @@
 //! `flock-agent check`: the doctor's findings, each with its remedy, and an exit code for scripts.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Show;
@@ -8,15 +9,26 @@ use super::output::{Look, Table, Tone, fold};
 use super::view::View;
 use crate::server::admin::op;
 
+/// Below the flags.
+pub(super) const HELP: &str = "\
+Everything is looked at and nothing is changed. What is not well is told with what to do about it.
+
+Exit status: 0 all well or worth a look, 1 something failed, 2 the agent cannot be asked
+
+Examples:
+  flock-agent check
+  flock-agent check --watch
+  flock-agent check -o json | jq '.findings[] | select(.status != \"ok\")'";
+
 /// The answer: `-o json` prints exactly this.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// In the order in which they were looked at.
     pub findings: Vec<Finding>,
 }
 
 /// One thing that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// What was looked at.
     pub check: String,
@@ -29,7 +41,7 @@ pub struct Finding {
 }
 
 /// How a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// All well.

@@ -4,6 +4,7 @@
 mod ask;
 pub mod bgp;
 pub mod check;
+pub mod completions;
 #[cfg(test)]
 mod desk;
 pub mod drain;
@@ -11,6 +12,7 @@ mod elapsed;
 pub mod exit;
 pub mod output;
 pub mod pods;
+pub mod schema;
 mod view;
 mod watch;
 
@@ -30,7 +32,11 @@ pub const ADMIN_SOCKET: &str = "/run/flock/admin.sock";
     name = "flock-agent",
     version,
     about = "A CNI agent for nodes that peer with their routers by BGP",
+    long_about = "A CNI agent for nodes that peer with their routers by BGP: it wires pods, announces \
+                  their addresses and learns the ways out. `run` is the daemon; the other commands \
+                  ask the daemon that runs on this node, over a socket that only root may use.",
     after_help = exit::HELP,
+    after_long_help = format!("{}\n\n{MAIN_EXAMPLES}", exit::HELP),
     max_term_width = 100
 )]
 pub struct Cli {
@@ -46,28 +52,56 @@ pub enum Command {
     #[command(after_help = RUN_EXAMPLES)]
     Run(Run),
     /// List the pods of this node
-    #[command(after_help = "Examples:\n  flock-agent pods\n  flock-agent pods -o json")]
+    #[command(after_help = pods::HELP)]
     Pods(Show),
     /// Look for what is wrong on this node: kernel, sysctls, state, configuration
-    #[command(
-        after_help = "Exit status: 0 all well, 1 something failed, 2 the agent cannot be asked"
-    )]
+    #[command(after_help = check::HELP)]
     Check(Show),
-    /// Show what this node's BGP speaker does
+    /// Show what this node's BGP speaker does, or tell it what to do
+    #[command(after_help = bgp::HELP)]
     Bgp(bgp::Bgp),
     /// Take this node out of service: traffic moves away first, then every BGP session ends
     #[command(after_help = drain::HELP)]
     Drain(drain::Drain),
     /// Install the plugin and its configuration, once, without running the agent
+    #[command(after_help = INSTALL_HELP)]
     Install(Install),
+    /// Print the JSON Schema of what a command answers with -o json
+    #[command(after_help = schema::HELP)]
+    Schema {
+        /// Whose answer; without it, a list of them
+        #[arg(value_parser = schema::name())]
+        name: Option<String>,
+    },
     /// Print a completion script for a shell
+    #[command(after_help = completions::HELP)]
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
 }
 
+const MAIN_EXAMPLES: &str = "\
+Examples:
+  flock-agent run --standalone /etc/flock
+  flock-agent bgp show --watch
+  flock-agent bgp show routes 2001:db8:a::/64 -o json
+  flock-agent check && echo all well
+  kubectl exec ds/flock -- flock-agent bgp show";
+
+const INSTALL_HELP: &str = "\
+Writes the plugin `flock` (and `loopback`, where there is none) to BIN_DIR and 01-flock.conflist \
+to CONF_DIR. What is there and the same is left alone. `flock-agent run --install-cni` does it when \
+the agent can serve, which is when it should happen.
+
+Examples:
+  flock-agent install
+  flock-agent install /opt/cni/bin:/etc/cni/net.d";
+
 const RUN_EXAMPLES: &str = "\
+SIGTERM and SIGINT are a restart: pods, routes and what peers know stay as they are. Every flag has \
+a variable; the flag wins.
+
 Examples:
   # On one Linux host, without Kubernetes: DIR holds nodeconfig.yaml and pods/*.yaml
   flock-agent run --standalone DIR
@@ -208,5 +242,23 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    /// Every command says how it is used, and no word of it stands too far to the right.
+    #[test]
+    fn every_command_has_examples() {
+        use clap::CommandFactory;
+        let mut left = vec![Cli::command()];
+        while let Some(command) = left.pop() {
+            let name = command.get_name().to_owned();
+            let help = command.get_after_long_help().or(command.get_after_help());
+            let help = help.map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Examples:\n  "), "{name}: {help}");
+            let examples = help.lines().filter(|line| line.starts_with("  "));
+            for line in examples.filter(|line| !line.contains("# ")) {
+                assert!(line.chars().count() <= 80, "{name}: {line}");
+            }
+            left.extend(command.get_subcommands().filter(|c| c.get_name() != "help").cloned());
+        }
     }
 }
