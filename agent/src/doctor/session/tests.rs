@@ -47,6 +47,7 @@ fn up() -> PeerStatus {
         next_attempt: None,
         last_error: None,
         last_refusal: None,
+        session_ended: None,
         pending: None,
         faults: 0,
         refused: 0,
