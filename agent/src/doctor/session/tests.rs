@@ -45,6 +45,7 @@ fn up() -> PeerStatus {
         families: [Family::Ipv6, Family::Ipv4].map(family).to_vec(),
         connection: None,
         next_attempt: None,
+        session_ended: None,
         last_error: None,
         last_refusal: None,
         session_ended: None,
