@@ -30,6 +30,7 @@ fn main() -> ExitCode {
             Ended::Done => ExitCode::SUCCESS,
             Ended::Interrupted => ExitCode::from(INTERRUPTED),
         }),
+        Command::LogLevel(args) => cli::log_level::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Install(args) => install_once(&args),
         Command::Completions { shell } => {
             clap_complete::generate(

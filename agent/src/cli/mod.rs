@@ -8,6 +8,7 @@ pub mod check;
 mod desk;
 pub mod drain;
 mod elapsed;
+pub mod log_level;
 pub mod output;
 pub mod pods;
 
@@ -52,6 +53,9 @@ pub enum Command {
     /// Take this node out of service: traffic moves away first, then every BGP session ends
     #[command(after_help = drain::HELP)]
     Drain(drain::Drain),
+    /// Show or change which lines the running agent writes to its log
+    #[command(after_help = log_level::HELP)]
+    LogLevel(log_level::Level),
     /// Install the plugin and its configuration, once, without running the agent
     Install(Install),
     /// Print a completion script for a shell

@@ -81,7 +81,7 @@ pub(super) fn judge(check: &str, path: &Path, kind: Kind, seen: Seen, us: u32) -
         return Finding::fail(
             check,
             format!("{shown} is not a {what}"),
-            format!("find out what put it there, remove it, and restart the agent"),
+            "find out what put it there, remove it, and restart the agent",
         );
     }
     if seen.uid != 0 && seen.uid != us {

@@ -2,7 +2,7 @@
 //!
 //! Version 1: one JSON object a line, `{"v":1,"op":"pods"}`, with `"args":{…}` where an op takes
 //! some, answered by one line, `{"v":1,"ok":{…}}` or `{"v":1,"error":"…"}`. Root only and bounded
-//! like the CNI socket. Only `drain` and `drain.undo` change anything; all else reads.
+//! like the CNI socket. Only `drain`, `drain.undo` and `log.set` change anything; all else reads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,10 +55,25 @@ pub mod op {
     pub const DRAIN_UNDO: &str = "drain.undo";
     /// How far it is, [`DrainStatus`](crate::cli::drain::DrainStatus).
     pub const DRAIN_STATUS: &str = "drain.status";
+    /// The log filter in force, [`LogLevel`](crate::cli::log_level::LogLevel).
+    pub const LOG_LEVEL: &str = "log.level";
+    /// [`LogSetArgs`](crate::cli::log_level::LogSetArgs), answered by
+    /// [`LogLevel`](crate::cli::log_level::LogLevel).
+    pub const LOG_SET: &str = "log.set";
 
     /// All of them.
-    pub const ALL: [&str; 8] =
-        [PODS, CHECK, BGP_SUMMARY, BGP_PEERS, BGP_ROUTES, DRAIN, DRAIN_UNDO, DRAIN_STATUS];
+    pub const ALL: [&str; 10] = [
+        PODS,
+        CHECK,
+        BGP_SUMMARY,
+        BGP_PEERS,
+        BGP_ROUTES,
+        DRAIN,
+        DRAIN_UNDO,
+        DRAIN_STATUS,
+        LOG_LEVEL,
+        LOG_SET,
+    ];
 }
 
 /// The arguments of an op that takes none.

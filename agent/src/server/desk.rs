@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::admin::{self, Answers, NoArgs, op};
 use crate::bgp::Bgp;
 use crate::doctor::Doctor;
+use crate::log;
 use crate::pods::Pods;
 
 /// Everybody who is asked.
@@ -22,7 +23,7 @@ pub struct Desk {
 
 impl Answers for Desk {
     async fn answer(&self, op: &str, args: &Value) -> Result<Value, String> {
-        if !matches!(op, op::BGP_PEERS | op::BGP_ROUTES | op::DRAIN) {
+        if !matches!(op, op::BGP_PEERS | op::BGP_ROUTES | op::DRAIN | op::LOG_SET) {
             admin::args::<NoArgs>(args)?;
         }
         match op {
@@ -34,6 +35,8 @@ impl Answers for Desk {
             op::DRAIN => json(self.bgp.drain(admin::args(args)?).await),
             op::DRAIN_UNDO => json(self.bgp.undo_drain().await),
             op::DRAIN_STATUS => json(self.bgp.drain_status().await),
+            op::LOG_LEVEL => json(log::level()),
+            op::LOG_SET => json(log::set(&admin::args(args)?)),
             other => Err(format!("unknown op {other:?}; expected one of {}", op::ALL.join(", "))),
         }
     }
