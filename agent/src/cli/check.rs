@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Show;
 use super::ask::ask;
 use super::output::{self, Form, Tone};
+use crate::log::is_harmful;
 use crate::server::admin::{NoArgs, op};
 
 /// The end of `flock-agent check --help`.
@@ -154,9 +155,9 @@ fn render(report: &Report, page: Page) -> String {
         let fill = " ".repeat(second - word.len());
         let shown = output::paint(word, tone, page.colour);
         text.push_str(&format!("{:first$}{shown}{fill}", row.check));
-        text.push_str(&broken(&row.message, indent, page.width));
+        text.push_str(&broken(&harmless(&row.message), indent, page.width));
         if !row.remedy.is_empty() {
-            let remedy = format!("do: {}", row.remedy);
+            let remedy = format!("do: {}", harmless(row.remedy));
             text.push_str(&" ".repeat(indent));
             text.push_str(&broken(&remedy, indent + "do: ".len(), page.width));
         }
@@ -198,6 +199,12 @@ fn condensed(report: &Report) -> Vec<Row<'_>> {
 fn row(finding: &Finding) -> Row<'_> {
     let Finding { check, status, message, remedy } = finding;
     Row { check, status: *status, message: message.clone(), remedy }
+}
+
+/// Names of files and words of peers are in it: no terminal is to obey them. Ends of lines stay; what
+/// follows them is indented, and so cannot be taken for a row.
+fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c != '\n' && is_harmful(c) { '\u{fffd}' } else { c }).collect()
 }
 
 fn total(report: &Report) -> String {
@@ -290,6 +297,15 @@ mod tests {
         assert!(
             render(&report(), Page { colour: true, ..PLAIN }).contains("\x1b[31mFAIL\x1b[0m  ")
         );
+    }
+
+    #[test]
+    fn a_terminal_obeys_no_finding() {
+        let evil = "pods/\x1b[31m\u{9b}2J\nFAIL  forged.yaml";
+        let report = Report { findings: vec![Finding::warn("pod manifest", evil, evil)] };
+        let text = render(&report, PLAIN);
+        assert!(!text.chars().any(|c| c != '\n' && c.is_control()), "{text:?}");
+        assert!(text.lines().all(|line| !line.starts_with("FAIL")), "{text}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flock_bgp::RouteChange;
-use flock_dataplane::Dataplane;
+use flock_dataplane::{Dataplane, LearnedHop};
 use ipnet::IpNet;
 use tokio::sync::{mpsc, oneshot};
 
@@ -33,9 +33,14 @@ enum Command {
     Recheck,
     /// How many routes the kernel has.
     Installed(oneshot::Sender<BTreeSet<IpNet>>),
+    /// The routes that it was given.
+    Routes(oneshot::Sender<Learned>),
     /// What it has not.
     Lacking(oneshot::Sender<Lacking>),
 }
+
+/// Learned routes, by destination.
+pub type Learned = BTreeMap<IpNet, Vec<LearnedHop>>;
 
 /// Learned routes that the kernel has not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -100,6 +105,13 @@ impl Fib {
     pub async fn installed(&self) -> BTreeSet<IpNet> {
         let (answer, answered) = oneshot::channel();
         self.tell(Command::Installed(answer)).await;
+        answered.await.unwrap_or_default()
+    }
+
+    /// The routes that the kernel was given.
+    pub async fn routes(&self) -> Learned {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Routes(answer)).await;
         answered.await.unwrap_or_default()
     }
 

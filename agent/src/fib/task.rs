@@ -152,6 +152,9 @@ impl Task {
             Command::Installed(answer) => {
                 let _ = answer.send(self.installed.keys().copied().collect());
             }
+            Command::Routes(answer) => {
+                let _ = answer.send(self.installed.clone());
+            }
             Command::Lacking(answer) => {
                 let _ = answer.send(self.lacking());
             }

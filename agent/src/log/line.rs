@@ -45,7 +45,7 @@ impl fmt::Write for Harmless<'_, '_> {
 }
 
 /// Ends a line, steers a terminal, or turns the order of letters around.
-fn is_harmful(c: char) -> bool {
+pub(crate) fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{061c}' | '\u{200e}' | '\u{200f}')
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

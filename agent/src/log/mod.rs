@@ -25,6 +25,7 @@ use crate::cli::LogFormat;
 use crate::cli::log_level::{LogLevel, LogSetArgs};
 use filter::Levels;
 use flood::Flood;
+pub(crate) use line::is_harmful;
 
 /// The subscriber's switches.
 struct Log {
