@@ -11,9 +11,11 @@
 //! | `journal` | what is worth a line in the log |
 //! | `conflicts` | what two nodes claim: pure |
 //! | `view` | what `flock-agent bgp show` is answered |
+//! | `figures` | the same in numbers, for metrics |
 
 mod conflicts;
 mod drain;
+mod figures;
 mod identity;
 mod journal;
 mod marker;
@@ -32,10 +34,12 @@ use flock_dataplane::Dataplane;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::fib::Fib;
+use crate::metrics::Metrics;
 use crate::reconcile::Reconciler;
 use crate::source::Source;
 pub use conflicts::Conflict;
 use drain::{DrainFile, Stage};
+pub use figures::Sessions;
 use marker::Marker;
 use peers::Untold;
 
@@ -90,6 +94,7 @@ impl Bgp {
         source: Source,
         dataplane: Dataplane,
         reconciler: Reconciler,
+        metrics: Arc<Metrics>,
     ) -> Result<(Self, Starting), String> {
         let drain_file = DrainFile::new(state_dir);
         let stage = drain_file.read()?;
@@ -100,7 +105,7 @@ impl Bgp {
         };
         let (requests, inbox) = mpsc::channel(REQUESTS);
         let wake = Arc::new(Notify::new());
-        let fib = Fib::start(dataplane.clone());
+        let fib = Fib::start(dataplane.clone(), metrics);
         let task = task::Task::new(
             task::Around {
                 node: node.into(),

@@ -155,11 +155,11 @@ impl Bgp {
         })
     }
 
-    fn live(&self) -> Option<Live> {
+    pub(super) fn live(&self) -> Option<Live> {
         self.published.live.borrow().clone()
     }
 
-    fn stage(&self) -> Option<Stage> {
+    pub(super) fn stage(&self) -> Option<Stage> {
         *self.published.stage.borrow()
     }
 }

@@ -13,7 +13,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::resolve::{self, Ways};
-use super::{Command, known};
+use super::routes::Routes;
+use super::{Command, Counts, known};
+use crate::metrics::{Metrics, Repair};
 
 /// Changes taken together: one call of the kernel for all of them.
 const TOGETHER: usize = 1024;
@@ -26,18 +28,21 @@ const LONG_PAUSE: Duration = Duration::from_secs(10);
 
 pub(super) struct Task {
     dataplane: Dataplane,
+    metrics: Arc<Metrics>,
     known: Arc<Mutex<BTreeSet<IpNet>>>,
     routes: Option<mpsc::Receiver<RouteChange>>,
-    wanted: BTreeMap<IpNet, Vec<NextHop>>,
-    installed: BTreeMap<IpNet, Vec<LearnedHop>>,
+    wanted: Routes<Vec<NextHop>>,
+    installed: Routes<Vec<LearnedHop>>,
     /// Installed by a former life, or by a speaker before this one, and not told again yet.
     stale: BTreeSet<IpNet>,
     /// What was wanted when sessions began to end on purpose: that stays. `None`: they do not.
-    held: Option<BTreeMap<IpNet, Vec<NextHop>>>,
+    held: Option<Routes<Vec<NextHop>>>,
     interfaces: Vec<Interface>,
     ways: Ways,
     /// The kernel has been read.
     looked: bool,
+    /// Of what we installed, what was not there any more at the last look, as it was.
+    gone: BTreeMap<IpNet, Vec<LearnedHop>>,
     /// What the kernel refuses, with its words.
     refused: BTreeMap<IpNet, String>,
     /// When the kernel was last looked at, and is to be again.
@@ -46,18 +51,24 @@ pub(super) struct Task {
 }
 
 impl Task {
-    pub(super) fn new(dataplane: Dataplane, known: Arc<Mutex<BTreeSet<IpNet>>>) -> Self {
+    pub(super) fn new(
+        dataplane: Dataplane,
+        known: Arc<Mutex<BTreeSet<IpNet>>>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
             dataplane,
+            metrics,
             known,
             routes: None,
-            wanted: BTreeMap::new(),
-            installed: BTreeMap::new(),
+            wanted: Routes::default(),
+            installed: Routes::default(),
             stale: BTreeSet::new(),
             held: None,
             interfaces: Vec::new(),
             ways: Ways::new(),
             looked: false,
+            gone: BTreeMap::new(),
             refused: BTreeMap::new(),
             rechecked: None,
             recheck_at: None,
@@ -145,11 +156,18 @@ impl Task {
             Command::Installed(answer) => {
                 let _ = answer.send(self.installed.keys().copied().collect());
             }
+            Command::Counts(answer) => {
+                let _ = answer.send(Counts {
+                    wanted: self.wanted.counts(),
+                    installed: self.installed.counts(),
+                    refused: self.refused.len(),
+                });
+            }
         }
     }
 
     /// What the kernel follows.
-    fn followed(&self) -> &BTreeMap<IpNet, Vec<NextHop>> {
+    fn followed(&self) -> &Routes<Vec<NextHop>> {
         self.held.as_ref().unwrap_or(&self.wanted)
     }
 
@@ -204,8 +222,13 @@ impl Task {
         };
         match looked {
             Ok(routes) => {
+                let before = std::mem::take(&mut self.installed);
                 self.installed =
                     routes.into_iter().map(|route| (route.prefix, route.next_hops)).collect();
+                let there = |(prefix, hops): &(IpNet, Vec<LearnedHop>)| {
+                    self.installed.get(prefix) == Some(hops)
+                };
+                self.gone = before.into_iter().filter(|route| !there(route)).collect();
                 *known(&self.known) = self.installed.keys().copied().collect();
                 // At the first look all is from before.
                 if std::mem::replace(&mut self.looked, true) {
@@ -296,10 +319,14 @@ impl Task {
             }
             Ok(()) => {
                 tracing::debug!(%prefix, hops = next_hops.len(), "learned route installed");
+                if self.gone.remove(&prefix).as_ref() == Some(&next_hops) {
+                    self.metrics.kernel.repaired(Repair::Learned);
+                }
                 known(&self.known).insert(prefix);
                 self.installed.insert(prefix, next_hops);
             }
             Err(error) => {
+                self.metrics.kernel.refused(Repair::Learned);
                 let words = error.to_string();
                 let again = before.as_ref() == Some(&words);
                 if !again {

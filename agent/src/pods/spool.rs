@@ -22,16 +22,19 @@ impl Pods {
             }
         };
         for unreadable in contents.unreadable {
+            self.metrics.spool.unreadable();
             set_aside(dir, &unreadable.path, &unreadable.reason);
         }
         for left in contents.abandoned {
             // A plugin died over it; it counts against the spool's bound.
             let _ = std::fs::remove_file(left);
         }
-        let mut all_well = true;
+        let mut failed = 0;
         for entry in contents.entries {
-            if let Err(error) = self.carry_out(dir, &entry).await {
-                all_well = false;
+            let outcome = self.carry_out(dir, &entry).await;
+            self.metrics.spool.carried_out(outcome.is_ok());
+            if let Err(error) = outcome {
+                failed += 1;
                 tracing::error!(
                     container = entry.container_id,
                     error,
@@ -39,7 +42,8 @@ impl Pods {
                 );
             }
         }
-        all_well
+        self.metrics.spool.left(failed);
+        failed == 0
     }
 
     async fn carry_out(&self, dir: &Path, entry: &SpoolEntry) -> Result<(), String> {

@@ -96,6 +96,9 @@ pub struct Response {
 pub trait Answers: Send + Sync + 'static {
     /// Answers one request. What `args` are is read with [`args`].
     fn answer(&self, op: &str, args: &Value) -> impl Future<Output = Result<Value, String>> + Send;
+
+    /// A request was answered, well or not.
+    fn answered(&self, _op: &str, _well: bool) {}
 }
 
 /// Serves requests until the task is dropped.
@@ -141,7 +144,9 @@ async fn respond(bytes: &[u8], desk: &impl Answers) -> Result<Value, String> {
             request.v
         ));
     }
-    desk.answer(&request.op, &request.args).await
+    let answer = desk.answer(&request.op, &request.args).await;
+    desk.answered(&request.op, answer.is_ok());
+    answer
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ const CONNECTIONS: usize = 256;
 /// Calls a second, with the burst that a node full of pods may bring. Callers above it wait.
 const CALLS_PER_SECOND: NonZeroU32 = NonZeroU32::new(2000).unwrap();
 
-/// Counts the connections that are being served.
+/// Knows how many connections are being served.
 #[derive(Clone)]
 pub struct Server {
     slots: Arc<Semaphore>,
@@ -81,9 +81,10 @@ async fn answer_one(mut stream: UnixStream, pods: Arc<Pods>) {
     let response = match peer_may_speak(&stream) {
         Ok(()) => match line::read(&mut stream, words::MAX_MESSAGE, PATIENCE).await {
             Ok(bytes) => respond(&bytes, pods).await,
-            Err(error) => undecodable(error),
+            Err(error) => undecodable(error, &pods),
         },
         Err(reason) => {
+            pods.metrics.cni.refused_stranger();
             tracing::warn!(reason, "CNI call refused");
             Response::failed(CniError::new(error::INVALID_ENVIRONMENT, reason))
         }
@@ -99,7 +100,8 @@ async fn answer_one(mut stream: UnixStream, pods: Arc<Pods>) {
     }
 }
 
-fn undecodable(error: impl std::fmt::Display) -> Response {
+fn undecodable(error: impl std::fmt::Display, pods: &Pods) -> Response {
+    pods.metrics.cni.refused_nonsense();
     // Clients of the Go agent look for this word.
     let text = error.to_string();
     let text = text.strip_prefix("decode: ").unwrap_or(&text);
@@ -109,12 +111,18 @@ fn undecodable(error: impl std::fmt::Display) -> Response {
 async fn respond(bytes: &[u8], pods: Arc<Pods>) -> Response {
     let request = match Request::decode(bytes) {
         Ok(request) => request,
-        Err(error) => return undecodable(error),
+        Err(error) => return undecodable(error, &pods),
     };
     let started = Instant::now();
+    let metrics = pods.metrics.clone();
     let (op, container) = (request.op.clone(), request.container_id.clone());
     // Its own task: the call outlives its caller and its time limit.
-    let work = tokio::spawn(async move { dispatch(&request, &pods).await });
+    let in_flight = metrics.cni.begin();
+    let work = tokio::spawn(async move {
+        let outcome = dispatch(&request, &pods).await;
+        drop(in_flight);
+        outcome
+    });
     let outcome = match tokio::time::timeout(CALL_LIMIT, work).await {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(_)) => Err(CniError::new(error::INTERNAL, "the call failed inside the agent")),
@@ -124,6 +132,7 @@ async fn respond(bytes: &[u8], pods: Arc<Pods>) -> Response {
         )),
     };
     let took = started.elapsed();
+    metrics.cni.answered(&op, &outcome, took);
     match outcome {
         Ok(result) => {
             tracing::info!(op, container, ?took, "CNI call");

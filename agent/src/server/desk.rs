@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::admin::{self, Answers, NoArgs, op};
 use crate::bgp::Bgp;
 use crate::doctor::Doctor;
+use crate::metrics::Metrics;
 use crate::pods::Pods;
 
 /// Everybody who is asked.
@@ -18,9 +19,15 @@ pub struct Desk {
     pub bgp: Bgp,
     /// What is wrong.
     pub doctor: Doctor,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
 }
 
 impl Answers for Desk {
+    fn answered(&self, op: &str, well: bool) {
+        self.metrics.admin.answered(op, well);
+    }
+
     async fn answer(&self, op: &str, args: &Value) -> Result<Value, String> {
         if !matches!(op, op::BGP_PEERS | op::BGP_ROUTES | op::DRAIN) {
             admin::args::<NoArgs>(args)?;
