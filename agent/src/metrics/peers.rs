@@ -50,8 +50,8 @@ pub(super) struct Routes {
     pub(super) accepted: u64,
     pub(super) advertised: u64,
     pub(super) pending: u64,
-    pub(super) end_of_rib_sent: bool,
-    pub(super) end_of_rib_received: bool,
+    /// Whether everything was told, to the peer and by it; `None`: the session does not speak it.
+    pub(super) end_of_rib: Option<(bool, bool)>,
 }
 
 /// Why there was no session, in figures.
@@ -142,8 +142,9 @@ impl From<&FamilyStatus> for Routes {
             accepted: family.accepted.into(),
             advertised: family.advertised.into(),
             pending: family.pending.into(),
-            end_of_rib_sent: family.end_of_rib_sent,
-            end_of_rib_received: family.end_of_rib_received,
+            end_of_rib: family
+                .negotiated
+                .then_some((family.end_of_rib_sent, family.end_of_rib_received)),
         }
     }
 }
@@ -193,7 +194,7 @@ mod tests {
 
     fn peer(number: usize) -> Peer {
         let received = u64::try_from(number).unwrap();
-        let routes = Routes { received, end_of_rib_sent: true, ..Routes::default() };
+        let routes = Routes { received, ..Routes::default() };
         let mut peer = Peer::untold(&format!("peer-{number:05}"));
         peer.states = STATES.map(|state| u64::from(state == State::Established));
         peer.flaps = 1;
