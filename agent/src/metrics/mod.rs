@@ -31,7 +31,7 @@ pub use latency::Latency;
 pub use scrape::Scrape;
 pub use text::Form;
 
-/// Peers with a name of their own; those behind them, by name, are summed up as `overflow`.
+/// Peers with a label of their own; those behind them, by name, are summed up as `overflow`.
 pub const MOST_PEERS: usize = 512;
 /// The same for the networks that pods get addresses from.
 pub const MOST_POOLS: usize = 64;

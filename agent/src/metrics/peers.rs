@@ -10,6 +10,9 @@ use super::MOST_PEERS;
 /// The name of those that have none.
 const OVERFLOW: &str = "overflow";
 
+/// Bytes of a name that is a label of its own.
+const LONGEST_NAME: usize = 128;
+
 /// RFC 4271 §8.2.2, in its order.
 pub(super) const STATES: [State; 6] = [
     State::Idle,
@@ -149,17 +152,19 @@ impl From<&FamilyStatus> for Routes {
     }
 }
 
-/// The peers by name, and those who are too many as one: what can be summed up is.
-pub(super) fn bounded(mut peers: Vec<Peer>) -> Vec<Peer> {
-    peers.sort_by(|a, b| a.name.cmp(&b.name));
-    if peers.len() > MOST_PEERS {
-        let mut rest = Peer { name: OVERFLOW.to_owned(), ..Peer::default() };
-        for peer in peers.drain(MOST_PEERS..) {
-            rest.absorb(&peer);
-        }
-        peers.push(rest);
+/// The peers by name, and those who are too many, or whose name is no label, as one: what can be
+/// summed up is.
+pub(super) fn bounded(peers: Vec<Peer>) -> Vec<Peer> {
+    let is_label = |peer: &Peer| peer.name.len() <= LONGEST_NAME && peer.name != OVERFLOW;
+    let (mut named, mut rest): (Vec<_>, Vec<_>) = peers.into_iter().partition(is_label);
+    named.sort_by(|a, b| a.name.cmp(&b.name));
+    rest.extend(named.drain(MOST_PEERS.min(named.len())..));
+    if !rest.is_empty() {
+        let mut sum = Peer { name: OVERFLOW.to_owned(), ..Peer::default() };
+        rest.iter().for_each(|peer| sum.absorb(peer));
+        named.push(sum);
     }
-    peers
+    named
 }
 
 /// A family as a label.
@@ -213,6 +218,10 @@ mod tests {
         assert_eq!((rest.up(), rest.flaps, rest.states), (3, 3, [0, 0, 0, 0, 0, 3]));
         let [Some(routes), None] = rest.families else { panic!("{rest:?}") };
         assert_eq!(routes.received, 512 + 513 + 514);
+        let strange = ["x".repeat(LONGEST_NAME + 1), OVERFLOW.to_owned(), "tor-a".to_owned()];
+        let shown = bounded(strange.iter().map(|name| Peer::untold(name)).collect());
+        let shown: Vec<_> = shown.iter().map(|peer| (&*peer.name, peer.states[0])).collect();
+        assert_eq!(shown, [("tor-a", 1), (OVERFLOW, 2)]);
     }
 
     #[test]
