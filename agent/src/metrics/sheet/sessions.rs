@@ -155,3 +155,65 @@ pub(super) fn prefixes(peers: &[Peer], sheet: &mut Sheet<'_>) -> fmt::Result {
 fn of<V>(peers: &[Peer], figure: impl Fn(&Peer) -> V) -> impl Iterator<Item = (Labels<'_, 1>, V)> {
     peers.iter().map(move |peer| ([("peer", peer.name.as_str())], figure(peer)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use prometheus_client::collector::Collector;
+    use prometheus_client::encoding::{DescriptorEncoder, text};
+    use prometheus_client::registry::Registry;
+
+    use super::super::super::peers::LastError;
+    use super::*;
+
+    #[derive(Debug)]
+    struct Peers(Vec<Peer>);
+
+    impl Collector for Peers {
+        fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+            let at = UNIX_EPOCH + Duration::from_millis(1_000_400);
+            let mut sheet = Sheet(encoder);
+            states(&self.0, at, &mut sheet)?;
+            prefixes(&self.0, &mut sheet)
+        }
+    }
+
+    fn text(peer: Peer) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Peers(vec![peer])));
+        let mut text = String::new();
+        text::encode(&mut text, &registry).unwrap();
+        text
+    }
+
+    #[test]
+    fn a_name_is_a_label_whatever_is_in_it() {
+        let text = text(Peer::untold("a \"b\"\\\n# TYPE x"));
+        let line = "flock_bgp_session_up{peer=\"a \\\"b\\\"\\\\\\n# TYPE x\"} 0\n";
+        assert!(text.contains(line), "{text}");
+    }
+
+    #[test]
+    fn the_last_error_is_numbers_and_a_moment() {
+        let mut peer = Peer::untold("tor-a");
+        peer.last_error = Some(LastError {
+            code: "6".into(),
+            subcode: "2".into(),
+            side: "received",
+            ago: Duration::from_millis(300_300),
+        });
+        peer.families =
+            [Some(Routes { end_of_rib: Some((true, false)), ..Routes::default() }), None];
+        let text = text(peer);
+        for line in [
+            "last_error_info{peer=\"tor-a\",code=\"6\",subcode=\"2\",side=\"received\"} 1\n",
+            "last_error_timestamp_seconds{peer=\"tor-a\"} 700.0\n",
+            "end_of_rib{peer=\"tor-a\",family=\"ipv4\",direction=\"sent\"} 1\n",
+            "end_of_rib{peer=\"tor-a\",family=\"ipv4\",direction=\"received\"} 0\n",
+        ] {
+            assert!(text.contains(&format!("flock_bgp_session_{line}")), "{line}{text}");
+        }
+        assert!(!text.contains("family=\"ipv6\""), "it is not wished for: {text}");
+    }
+}

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 use crate::metrics::{Endpoint, Metrics};
 
-use places::Places;
+use places::{Places, Until};
 pub use reply::Body;
 pub use site::Site;
 
@@ -76,7 +76,7 @@ pub async fn serve(listener: TcpListener, site: Arc<Site>, metrics: Arc<Metrics>
         if places.make_room(CONNECTIONS).await {
             metrics.http.evicted();
         }
-        let (stay, until) = watch::channel(Instant::now() + LIFETIME);
+        let (stay, until) = watch::channel(Some(Instant::now() + LIFETIME));
         places.take(stay.clone());
         tokio::spawn(converse(stream, Stay(stay), until, site.clone(), metrics.clone()));
     }
@@ -86,7 +86,7 @@ pub async fn serve(listener: TcpListener, site: Arc<Site>, metrics: Arc<Metrics>
 async fn converse(
     stream: TcpStream,
     stay: Stay,
-    mut until: watch::Receiver<Instant>,
+    mut until: watch::Receiver<Until>,
     site: Arc<Site>,
     metrics: Arc<Metrics>,
 ) {
@@ -108,7 +108,7 @@ async fn converse(
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     loop {
-        let at = *until.borrow_and_update();
+        let Some(at) = *until.borrow_and_update() else { return };
         tokio::select! {
             // A caller that broke off, or spoke something else, has had its answer or wants none.
             _ = &mut connection => return,
@@ -123,11 +123,15 @@ async fn converse(
 
 /// The right of a connection to go on for longer than a question takes.
 #[derive(Clone)]
-pub struct Stay(watch::Sender<Instant>);
+pub struct Stay(watch::Sender<Until>);
 
 impl Stay {
-    /// From now on so long.
+    /// From now on so long, unless it has to make room.
     pub fn for_another(&self, span: Duration) {
-        self.0.send_replace(Instant::now() + span);
+        self.0.send_if_modified(|until| {
+            let stays = until.is_some();
+            *until = until.map(|_| Instant::now() + span);
+            stays
+        });
     }
 }

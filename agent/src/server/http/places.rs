@@ -5,9 +5,12 @@
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Until when each connection may last. A sender whose connection has ended has no receiver.
+/// Until when a connection may last; `None`: it has to go now, whatever it asked for.
+pub(super) type Until = Option<Instant>;
+
+/// Those of all connections. A sender whose connection has ended has no receiver.
 #[derive(Default)]
-pub(super) struct Places(Vec<watch::Sender<Instant>>);
+pub(super) struct Places(Vec<watch::Sender<Until>>);
 
 impl Places {
     /// Makes room for one more of `most`. Returns whether somebody had to go, who has when this
@@ -20,13 +23,13 @@ impl Places {
         let first = self.0.iter().enumerate().min_by_key(|(_, until)| *until.borrow());
         let Some(at) = first.map(|(at, _)| at) else { return false };
         let until = self.0.swap_remove(at);
-        until.send_replace(Instant::now());
+        until.send_replace(None);
         until.closed().await;
         true
     }
 
     /// One more.
-    pub(super) fn take(&mut self, until: watch::Sender<Instant>) {
+    pub(super) fn take(&mut self, until: watch::Sender<Until>) {
         self.0.push(until);
     }
 }
@@ -39,11 +42,10 @@ mod tests {
 
     /// A connection that ends when it is told to; the receiver says when it has.
     fn connect(places: &mut Places, seconds: u64) -> tokio::task::JoinHandle<()> {
-        let end = Instant::now() + Duration::from_secs(seconds);
-        let (until, mut told) = watch::channel(end);
+        let (until, mut told) = watch::channel(Some(Instant::now() + Duration::from_secs(seconds)));
         places.take(until);
         tokio::spawn(async move {
-            let _ = told.wait_for(|until| *until < end).await;
+            let _ = told.wait_for(Until::is_none).await;
         })
     }
 
@@ -56,6 +58,17 @@ mod tests {
         let gone = connections.iter().map(|connection| connection.is_finished());
         assert_eq!(gone.collect::<Vec<_>>(), [false, true, false]);
         assert!(!places.make_room(3).await, "its place is free");
+    }
+
+    #[tokio::test]
+    async fn one_that_has_to_go_cannot_ask_to_stay() {
+        let (until, told) = watch::channel(Some(Instant::now()));
+        let stay = super::super::Stay(until.clone());
+        stay.for_another(Duration::from_secs(60));
+        assert!(told.borrow().is_some_and(|until| until > Instant::now()));
+        until.send_replace(None);
+        stay.for_another(Duration::from_secs(60));
+        assert!(told.borrow().is_none());
     }
 
     #[tokio::test(start_paused = true)]
