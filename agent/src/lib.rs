@@ -12,6 +12,7 @@ pub mod fib;
 pub mod install;
 pub mod ipam;
 pub mod log;
+pub mod metrics;
 pub mod news;
 mod notify;
 pub mod pods;

@@ -16,11 +16,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::bgp::{Bgp, Starting};
 use crate::cli::Run;
 use crate::doctor::Doctor;
+use crate::metrics::{Metrics, Scrape};
 use crate::news::News;
 use crate::notify::Watcher;
 use crate::pods::book::Book;
 use crate::pods::ledger::Ledger;
-use crate::pods::{Pods, repair};
+use crate::pods::{Parts, Pods, repair};
 use crate::reconcile::Reconciler;
 use crate::server::desk::Desk;
 use crate::server::socket::{self, Socket};
@@ -93,6 +94,7 @@ impl Agent {
         let node = node_name(&args);
         let version = env!("CARGO_PKG_VERSION");
         tracing::info!(version, node, standalone = %directory.display(), "flock-agent starts");
+        let metrics = Metrics::start();
         let port = match args.http {
             Some(address) => Some(http::listen(address).await?),
             None => None,
@@ -104,8 +106,12 @@ impl Agent {
         for left in [&args.socket, &args.admin_socket] {
             let _ = std::fs::remove_file(left);
         }
-        let (store, found) = Store::open(&args.state_dir.join("allocations.json"), &node)?;
-        let source = standalone::start(&directory)?;
+        let (store, found) = Store::open_timed(
+            &args.state_dir.join("allocations.json"),
+            &node,
+            metrics.store.clone(),
+        )?;
+        let source = standalone::start(&directory, metrics.clone())?;
         let dataplane = Dataplane::start().context("cannot talk to the kernel")?;
         dataplane
             .prepare_node(&NodeSettings::default())
@@ -113,8 +119,13 @@ impl Agent {
             .context("cannot prepare the node")?;
         let ledger = Ledger::start(Book::default());
         let news = News::default();
-        let reconciler =
-            Reconciler::start(ledger.clone(), dataplane.clone(), source.clone(), news.clone());
+        let reconciler = Reconciler::start(
+            ledger.clone(),
+            dataplane.clone(),
+            source.clone(),
+            metrics.clone(),
+            news.clone(),
+        );
         let (bgp, speaker) = Bgp::prepare(
             &node,
             &args.state_dir,
@@ -122,21 +133,38 @@ impl Agent {
             dataplane.clone(),
             reconciler.clone(),
             news.clone(),
+            metrics.clone(),
         )
         .map_err(anyhow::Error::msg)?;
         let sessions = bgp.ready_sessions();
-        let pods = Pods::new(ledger, store, dataplane, source, reconciler, sessions, false);
+        let pods = Pods::new(Parts {
+            ledger,
+            store,
+            dataplane,
+            source,
+            reconciler,
+            sessions,
+            names_required: false,
+            metrics: metrics.clone(),
+        });
         // Needs no NodeConfig: the pods that are there go on without one.
         recover(&pods, found, &bgp, speaker).await?;
         let doctor = Doctor::new(pods.clone(), bgp.clone(), &args);
-        let desk = Arc::new(Desk { pods: pods.clone(), bgp: bgp.clone(), doctor, news });
+        let desk = Arc::new(Desk {
+            pods: pods.clone(),
+            bgp: bgp.clone(),
+            doctor,
+            news,
+            metrics: metrics.clone(),
+        });
         let admin = Arc::new(Socket::open(&args.admin_socket).await?);
         tokio::spawn(admin::serve(admin.clone(), desk.clone()));
         if let Some(port) = port {
             let address = port.local_addr()?;
-            let site = http::Site { desk, page: args.http_page.at(address) };
+            let scrape = Scrape::new(metrics.clone(), pods.clone(), bgp.clone());
+            let site = http::Site { desk, scrape, page: args.http_page.at(address) };
             tracing::info!(%address, page = site.page, "serving HTTP");
-            tokio::spawn(http::serve(port, Arc::new(site)));
+            tokio::spawn(http::serve(port, Arc::new(site), metrics));
         }
         let server = cni::Server::default();
         Ok(Self { args, node, pods, server, bgp, admin, _lock: lock })

@@ -194,6 +194,23 @@ pub enum Error {
     Fault(#[from] Injected),
 }
 
+impl Error {
+    /// Whether something is wrong with the kernel or the way to it. What it says of names, addresses
+    /// and namespaces that others have, or that are gone, is an answer.
+    pub(crate) fn is_failure(&self) -> bool {
+        matches!(
+            self,
+            Self::Stranded { .. }
+                | Self::Kernel { .. }
+                | Self::Socket { .. }
+                | Self::Malformed { .. }
+                | Self::Interrupted { .. }
+                | Self::Sysctl { .. }
+                | Self::NotRepaired { .. }
+        )
+    }
+}
+
 fn list(differences: &[Difference]) -> String {
     let each: Vec<String> = differences.iter().map(ToString::to_string).collect();
     each.join("; ")

@@ -233,6 +233,11 @@ impl Dataplane {
         monitor::start(self.pool.home(), self.pool.ports())
     }
 
+    /// How many calls failed for the kernel's reasons, or on the way to it, since the start.
+    pub fn failures(&self) -> u64 {
+        self.pool.failures()
+    }
+
     /// The node's own namespace.
     pub fn home(&self) -> &Netns {
         self.pool.home()

@@ -6,7 +6,7 @@
 //! replaced. The queue is bounded: a full one makes the callers wait.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::oneshot;
@@ -129,6 +129,8 @@ pub(crate) struct Pool {
     callers: Arc<Callers<Job>>,
     home: Netns,
     ports: Arc<Ports>,
+    /// Jobs that the kernel, or the way to it, failed.
+    failures: Arc<AtomicU64>,
 }
 
 impl Pool {
@@ -146,7 +148,7 @@ impl Pool {
         for thread in 0..THREADS {
             spawn(Worker::new(Arc::clone(&shared), thread)?)?;
         }
-        Ok(Self { callers: Arc::new(callers), home, ports })
+        Ok(Self { callers: Arc::new(callers), home, ports, failures: Arc::default() })
     }
 
     pub(crate) fn ports(&self) -> Arc<Ports> {
@@ -171,7 +173,15 @@ impl Pool {
             let _ = answer.send(outcome);
         });
         self.callers.add(job).await;
-        result.await.map_err(|_| Error::Stopped)?
+        let outcome = result.await.map_err(|_| Error::Stopped)?;
+        if outcome.as_ref().is_err_and(Error::is_failure) {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    pub(crate) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
     }
 }
 

@@ -12,10 +12,12 @@
 //! | `conflicts` | what two nodes claim: pure |
 //! | `view` | what `flock-agent bgp show` is answered |
 //! | `orders` | what an operator wants of one session: `bgp refresh`, `bgp reset` |
-//! | `standing` | what the doctor looks at |
+//! | `standing` | peers as they are, for the doctor and for metrics |
+//! | `figures` | what the sockets did, for metrics |
 
 mod conflicts;
 mod drain;
+mod figures;
 mod identity;
 mod journal;
 mod marker;
@@ -36,6 +38,7 @@ use flock_dataplane::Dataplane;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::fib::Fib;
+use crate::metrics::Metrics;
 use crate::news::News;
 use crate::reconcile::Reconciler;
 use crate::source::Source;
@@ -98,6 +101,7 @@ impl Bgp {
         dataplane: Dataplane,
         reconciler: Reconciler,
         news: News,
+        metrics: Arc<Metrics>,
     ) -> Result<(Self, Starting), String> {
         let drain_file = DrainFile::new(state_dir);
         let stage = drain_file.read()?;
@@ -108,7 +112,7 @@ impl Bgp {
         };
         let (requests, inbox) = mpsc::channel(REQUESTS);
         let wake = Arc::new(Notify::new());
-        let fib = Fib::start(dataplane.clone());
+        let fib = Fib::start(dataplane.clone(), metrics);
         let task = task::Task::new(
             task::Around {
                 node: node.into(),

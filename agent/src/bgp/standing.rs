@@ -1,5 +1,5 @@
-//! The sessions as the speaker has them, for the doctor: it wants reasons by their kind, which the
-//! rows of `bgp show` no longer have.
+//! The sessions as the speaker has them, for the doctor and for metrics: they want reasons by their
+//! kind, which the rows of `bgp show` no longer have.
 
 use std::net::SocketAddr;
 

@@ -123,7 +123,7 @@ impl Bgp {
         self.published.live.borrow().clone()
     }
 
-    fn stage(&self) -> Option<Stage> {
+    pub(super) fn stage(&self) -> Option<Stage> {
         *self.published.stage.borrow()
     }
 }

@@ -6,6 +6,7 @@
 //! (End-of-RIB): until then it is as good as ours. After drift the kernel is read again.
 
 mod resolve;
+mod routes;
 mod task;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +17,8 @@ use flock_dataplane::{Dataplane, LearnedHop};
 use ipnet::IpNet;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
+
+use crate::metrics::Metrics;
 
 /// Commands that may wait; callers wait when it is full.
 const COMMANDS: usize = 32;
@@ -38,6 +41,8 @@ enum Command {
     Routes(oneshot::Sender<Learned>),
     /// What it has not.
     Lacking(oneshot::Sender<Lacking>),
+    /// How many there are.
+    Counts(oneshot::Sender<Counts>),
 }
 
 /// What the task knows of one prefix, for people.
@@ -66,6 +71,17 @@ pub struct Lacking {
     pub unreachable: Vec<IpNet>,
 }
 
+/// Learned routes in figures, IPv4 and IPv6.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Those that the speaker chose.
+    pub wanted: [usize; 2],
+    /// Those that the kernel has.
+    pub installed: [usize; 2],
+    /// Those that it refuses.
+    pub refused: usize,
+}
+
 /// The handle on the task.
 #[derive(Clone)]
 pub struct Fib {
@@ -76,10 +92,10 @@ pub struct Fib {
 
 impl Fib {
     /// Starts the task. It begins with what the kernel has.
-    pub fn start(dataplane: Dataplane) -> Self {
+    pub fn start(dataplane: Dataplane, metrics: Arc<Metrics>) -> Self {
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let installed = Arc::new(Mutex::default());
-        tokio::spawn(task::Task::new(dataplane, Arc::clone(&installed)).run(inbox));
+        tokio::spawn(task::Task::new(dataplane, Arc::clone(&installed), metrics).run(inbox));
         Self { commands, installed }
     }
 
@@ -146,6 +162,13 @@ impl Fib {
         let (answer, answered) = oneshot::channel();
         self.tell(Command::Lacking(answer)).await;
         answered.await.unwrap_or_default()
+    }
+
+    /// How many there are; costs nothing however many that is. `None`: the task has ended.
+    pub async fn counts(&self) -> Option<Counts> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Counts(answer)).await;
+        answered.await.ok()
     }
 
     /// A task that has ended takes the agent with it; nothing to do about here.

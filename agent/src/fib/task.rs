@@ -13,8 +13,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::resolve::{self, Reach, Ways};
-use super::{Command, Lacking, Standing, known};
+use super::routes::Routes;
+use super::{Command, Counts, Lacking, Standing, known};
 use crate::log::Lasting;
+use crate::metrics::{Metrics, Repair};
 
 /// Changes taken together: one call of the kernel for all of them.
 const TOGETHER: usize = 1024;
@@ -27,18 +29,21 @@ const LONG_PAUSE: Duration = Duration::from_secs(10);
 
 pub(super) struct Task {
     dataplane: Dataplane,
+    metrics: Arc<Metrics>,
     known: Arc<Mutex<BTreeSet<IpNet>>>,
     routes: Option<mpsc::Receiver<RouteChange>>,
-    wanted: BTreeMap<IpNet, Vec<NextHop>>,
-    installed: BTreeMap<IpNet, Vec<LearnedHop>>,
+    wanted: Routes<Vec<NextHop>>,
+    installed: Routes<Vec<LearnedHop>>,
     /// Installed by a former life, or by a speaker before this one, and not told again yet.
     stale: BTreeSet<IpNet>,
     /// What was wanted when sessions began to end on purpose: that stays. `None`: they do not.
-    held: Option<BTreeMap<IpNet, Vec<NextHop>>>,
+    held: Option<Routes<Vec<NextHop>>>,
     interfaces: Vec<Interface>,
     ways: Ways,
     /// The kernel has been read.
     looked: bool,
+    /// Of what we installed, what was not there any more at the last look, as it was.
+    gone: BTreeMap<IpNet, Vec<LearnedHop>>,
     /// What the kernel refuses, with its words.
     refused: BTreeMap<IpNet, String>,
     /// Next hops that cannot be reached, as was told.
@@ -51,18 +56,24 @@ pub(super) struct Task {
 }
 
 impl Task {
-    pub(super) fn new(dataplane: Dataplane, known: Arc<Mutex<BTreeSet<IpNet>>>) -> Self {
+    pub(super) fn new(
+        dataplane: Dataplane,
+        known: Arc<Mutex<BTreeSet<IpNet>>>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
             dataplane,
+            metrics,
             known,
             routes: None,
-            wanted: BTreeMap::new(),
-            installed: BTreeMap::new(),
+            wanted: Routes::default(),
+            installed: Routes::default(),
             stale: BTreeSet::new(),
             held: None,
             interfaces: Vec::new(),
             ways: Ways::new(),
             looked: false,
+            gone: BTreeMap::new(),
             refused: BTreeMap::new(),
             unreached: BTreeSet::new(),
             unread: Lasting::default(),
@@ -153,10 +164,17 @@ impl Task {
                 let _ = answer.send(self.standing(prefix));
             }
             Command::Routes(answer) => {
-                let _ = answer.send(self.installed.clone());
+                let _ = answer.send(self.installed.to_map());
             }
             Command::Lacking(answer) => {
                 let _ = answer.send(self.lacking());
+            }
+            Command::Counts(answer) => {
+                let _ = answer.send(Counts {
+                    wanted: self.wanted.counts(),
+                    installed: self.installed.counts(),
+                    refused: self.refused.len(),
+                });
             }
         }
     }
@@ -190,7 +208,7 @@ impl Task {
     }
 
     /// What the kernel follows.
-    fn followed(&self) -> &BTreeMap<IpNet, Vec<NextHop>> {
+    fn followed(&self) -> &Routes<Vec<NextHop>> {
         self.held.as_ref().unwrap_or(&self.wanted)
     }
 
@@ -246,8 +264,13 @@ impl Task {
         };
         match looked {
             Ok(routes) => {
+                let before = std::mem::take(&mut self.installed);
                 self.installed =
                     routes.into_iter().map(|route| (route.prefix, route.next_hops)).collect();
+                let there = |(prefix, hops): &(IpNet, Vec<LearnedHop>)| {
+                    self.installed.get(prefix) == Some(hops)
+                };
+                self.gone = before.into_iter().filter(|route| !there(route)).collect();
                 *known(&self.known) = self.installed.keys().copied().collect();
                 self.unread.is_over();
                 // At the first look all is from before.
@@ -343,10 +366,14 @@ impl Task {
             }
             Ok(()) => {
                 tracing::debug!(%prefix, hops = next_hops.len(), "learned route installed");
+                if self.gone.remove(&prefix).as_ref() == Some(&next_hops) {
+                    self.metrics.kernel.repaired(Repair::Learned);
+                }
                 known(&self.known).insert(prefix);
                 self.installed.insert(prefix, next_hops);
             }
             Err(error) => {
+                self.metrics.kernel.refused(Repair::Learned);
                 let words = error.to_string();
                 let again = before.as_ref() == Some(&words);
                 if !again {

@@ -205,6 +205,7 @@ impl Pods {
                 Ok(record) => return Ok(record),
                 Err(Undone::AddressTaken(address)) if is_pool_address(&draft, address) => {
                     tracing::warn!(%address, "the kernel already routes this address; trying another");
+                    self.metrics.ipam.routed();
                     self.ledger
                         .ask(move |book| {
                             book.forget(&key);
@@ -249,6 +250,7 @@ impl Pods {
                 // A refusal is in the log, and the second try says what is missing.
                 Err((_, true)) if !last => drop(self.reaper.settle().await),
                 Err((error, _)) => {
+                    self.metrics.ipam.failed(&error);
                     return Err(CniError::new(error::TRY_AGAIN_LATER, error.to_string()));
                 }
             }
@@ -285,7 +287,7 @@ impl Pods {
             self.ledger.ask(move |book| book.set(&key, Phase::Serving, Some(published))).await;
         stepped.map_err(closed)?;
         if self.reconciler.concerns(&record) {
-            self.reconciler.settle().await;
+            self.reconciler.settle_pod().await;
         } else {
             self.reconciler.wake();
         }

@@ -3,6 +3,7 @@
 //! decides phases and who holds what, `reserve` what a new one gets; the kernel and the disk are
 //! the callers' business.
 
+mod figures;
 mod reserve;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -19,6 +20,7 @@ use crate::ipam::{Conflict, Ipam, PoolCounters};
 use crate::source::PodKey;
 use crate::store::{Allocation, Key, State};
 
+pub use figures::Figures;
 use reserve::Stranded;
 pub use reserve::{Draft, ReserveError};
 

@@ -28,7 +28,7 @@ impl Pods {
         fault::point("del.leaving").map_err(|error| failed("DEL", error))?;
         // Withdrawn first, and no next hop may point at a link that is going.
         if self.reconciler.concerns(&attachment.record) {
-            self.reconciler.settle().await;
+            self.reconciler.settle_pod().await;
         }
         self.take_away(&attachment).await?;
         self.reconciler.wake();

@@ -28,6 +28,7 @@ use tokio::sync::watch;
 
 use crate::cli::pods::{PodList, PodRow};
 use crate::config::NodeConfig;
+use crate::metrics::Metrics;
 use crate::reconcile::Reconciler;
 use crate::source::{PodKey, Source};
 use crate::store::{Allocation, State, Store};
@@ -53,6 +54,8 @@ pub struct Pods {
     pub reaper: Reaper,
     /// Whether pods need Kubernetes names.
     pub names_required: bool,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
     /// One call at a time per container.
     turns: Turns,
     /// When the agent started to serve, for `status`.
@@ -65,17 +68,23 @@ pub struct Pods {
     uplink_mtu: watch::Sender<Option<(Arc<NodeConfig>, Instant, u32)>>,
 }
 
+/// What [`Pods`] are made of.
+#[allow(missing_docs, reason = "the fields are those of Pods")]
+pub struct Parts {
+    pub ledger: Ledger,
+    pub store: Store,
+    pub dataplane: Dataplane,
+    pub source: Source,
+    pub reconciler: Reconciler,
+    pub sessions: watch::Receiver<u32>,
+    pub names_required: bool,
+    pub metrics: Arc<Metrics>,
+}
+
 impl Pods {
     /// Brings the parts together.
-    pub fn new(
-        ledger: Ledger,
-        store: Store,
-        dataplane: Dataplane,
-        source: Source,
-        reconciler: Reconciler,
-        sessions: watch::Receiver<u32>,
-        names_required: bool,
-    ) -> Arc<Self> {
+    pub fn new(parts: Parts) -> Arc<Self> {
+        let Parts { ledger, store, dataplane, source, reconciler, .. } = parts;
         let reaper = Reaper::start(ledger.clone(), dataplane.clone());
         let turns = Turns::default();
         let started = tokio::time::Instant::now();
@@ -86,10 +95,11 @@ impl Pods {
             source,
             reconciler,
             reaper,
-            names_required,
+            names_required: parts.names_required,
+            metrics: parts.metrics,
             turns,
             started,
-            sessions,
+            sessions: parts.sessions,
             spool_failures: watch::Sender::default(),
             uplink_mtu: watch::Sender::new(None),
         })

@@ -18,6 +18,7 @@ use flock_dataplane::{HostLink, Netns, PodRoute};
 use super::book::{Attachment, Book, Phase};
 use super::repair::leads_to;
 use super::{Pods, link};
+use crate::metrics::Leak;
 use crate::store::{Allocation, State};
 
 /// What was found, for the log and for people.
@@ -110,6 +111,8 @@ impl Pods {
             };
             *count += 1;
         }
+        let without_link = recovered.rewired + recovered.dead + recovered.orphaned;
+        self.metrics.ipam.leaked(Leak::AttachmentWithoutLink, without_link);
         // A refusal is in the log, and is tried again.
         let _ = self.reaper.settle().await;
         Ok(recovered)
@@ -127,6 +130,8 @@ impl Pods {
             |name: &str| links.get(name).is_some_and(|link| !link.doomed) && !known.contains(name);
         let routes: Vec<PodRoute> =
             routes.iter().filter(|route| unknown(&route.ifname)).cloned().collect();
+        let strangers: HashSet<&str> = routes.iter().map(|route| &*route.ifname).collect();
+        self.metrics.ipam.leaked(Leak::LinkWithoutEntry, strangers.len());
         for route in &routes {
             tracing::warn!(interface = route.ifname, prefix = %route.destination, "no entry knows this link; its address is not handed out");
         }

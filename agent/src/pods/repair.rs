@@ -19,6 +19,7 @@ use tracing::Instrument;
 use super::book::{Attachment, Book, Phase, own_addresses};
 use super::{Pods, called, link};
 use crate::bgp::Bgp;
+use crate::metrics::{Leak, Repair};
 use crate::store::{Allocation, Key};
 
 /// Repairs a second at most.
@@ -33,8 +34,10 @@ const QUEUE: usize = 1024;
 /// the repair of pods.
 pub async fn follow(pods: Arc<Pods>, mut drifts: mpsc::Receiver<Drift>, bgp: Bgp) {
     let (queue, repairs) = mpsc::channel(QUEUE);
+    let metrics = pods.metrics.clone();
     tokio::spawn(pods.keep_repaired(repairs));
     while let Some(drift) = drifts.recv().await {
+        metrics.kernel.drifted(&drift);
         match &drift {
             Drift::NetworksChanged | Drift::Lost => bgp.networks_changed().await,
             Drift::RouteGone { destination } => {
@@ -99,8 +102,12 @@ impl Pods {
             Drift::RulesGone => {
                 pace.until_ready().await;
                 tracing::warn!("the anti-spoofing rules were removed; putting them back");
-                if let Err(error) = self.dataplane.prepare_node(&NodeSettings::default()).await {
-                    tracing::error!(%error, "cannot put the anti-spoofing rules back");
+                match self.dataplane.prepare_node(&NodeSettings::default()).await {
+                    Ok(()) => self.metrics.kernel.repaired(Repair::Rules),
+                    Err(error) => {
+                        self.metrics.kernel.refused(Repair::Rules);
+                        tracing::error!(%error, "cannot put the anti-spoofing rules back");
+                    }
                 }
                 // The table also admitted anycast addresses by name.
                 self.repair_all().await;
@@ -157,12 +164,18 @@ impl Pods {
             let mended = self.dataplane.repair(link(&attachment.record, netns)).await;
             match &mended {
                 Ok(repaired) if repaired.is_empty() => {}
-                Ok(repaired) => tracing::warn!(repaired = list(repaired), "repaired"),
+                Ok(repaired) => {
+                    self.metrics.kernel.repaired(Repair::Pod);
+                    tracing::warn!(repaired = list(repaired), "repaired");
+                }
                 // It is tried again every few seconds; that is told once.
                 Err(error) if attachment.wired => {
                     tracing::error!(%error, "cannot repair; trying again");
                 }
                 Err(error) => tracing::debug!(%error, "still cannot repair"),
+            }
+            if mended.is_err() {
+                self.metrics.kernel.refused(Repair::Pod);
             }
             mended.is_ok()
         };
@@ -199,6 +212,7 @@ impl Pods {
             pod = called(&attachment.record),
             "its namespace is gone, and its link with it; waiting for DEL"
         );
+        self.metrics.ipam.leaked(Leak::AttachmentWithoutLink, 1);
         let key = attachment.record.key();
         let _ = self.ledger.ask(move |book| book.set(&key, Phase::Orphaned, None)).await;
         self.reconciler.recheck();

@@ -23,13 +23,14 @@ impl Pods {
             }
         };
         for unreadable in contents.unreadable {
+            self.metrics.spool.unreadable();
             set_aside(dir, &unreadable.path, &unreadable.reason);
         }
         for left in contents.abandoned {
             // A plugin died over it; it counts against the spool's bound.
             let _ = std::fs::remove_file(left);
         }
-        let mut all_well = true;
+        let mut failed = 0;
         for entry in contents.entries {
             let (container, pod) = (&entry.container_id, tracing::field::Empty);
             let span = tracing::error_span!("spool", container, pod);
@@ -43,9 +44,12 @@ impl Pods {
                 }
                 outcome.is_ok()
             };
-            all_well &= carried_out.instrument(span).await;
+            let well = carried_out.instrument(span).await;
+            self.metrics.spool.carried_out(well);
+            failed += usize::from(!well);
         }
-        all_well
+        self.metrics.spool.left(failed);
+        failed == 0
     }
 
     fn is_news(&self, entry: &SpoolEntry, error: &str) -> bool {

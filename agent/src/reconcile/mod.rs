@@ -23,6 +23,7 @@ use flock_dataplane::{Dataplane, NodeRoute};
 use ipnet::IpNet;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
+use crate::metrics::Metrics;
 use crate::news::News;
 use crate::pods::book::{Attachment, own_addresses};
 use crate::pods::ledger::Ledger;
@@ -48,6 +49,7 @@ pub struct Reconciler {
     questions: mpsc::Sender<Question>,
     dataplane: Dataplane,
     source: Source,
+    metrics: Arc<Metrics>,
 }
 
 /// What wakes the task.
@@ -84,14 +86,21 @@ impl Signal {
 
 impl Reconciler {
     /// Starts the task; it does nothing until `begin`.
-    pub fn start(ledger: Ledger, dataplane: Dataplane, source: Source, news: News) -> Self {
+    pub fn start(
+        ledger: Ledger,
+        dataplane: Dataplane,
+        source: Source,
+        metrics: Arc<Metrics>,
+        news: News,
+    ) -> Self {
         let signal = Arc::new(Signal { news, ..Signal::default() });
         signal.recheck.store(true, Ordering::Release);
         let (publish, done) = watch::channel(0);
         let (questions, asked) = mpsc::channel(QUESTIONS);
-        let task = task::Task::new(ledger, dataplane.clone(), source.clone(), signal.clone());
+        let (kernel, world) = (dataplane.clone(), source.clone());
+        let task = task::Task::new(ledger, kernel, world, signal.clone(), metrics.clone());
         tokio::spawn(task.run(publish, asked));
-        Self { signal, done, questions, dataplane, source }
+        Self { signal, done, questions, dataplane, source, metrics }
     }
 
     /// The pods are recovered: from now on the kernel follows the world.
@@ -137,6 +146,13 @@ impl Reconciler {
         if self.signal.hushed.swap(hushed, Ordering::AcqRel) != hushed {
             self.settle().await;
         }
+    }
+
+    /// The same as `settle`, for what just happened to a pod: how long peers take to hear of it is
+    /// measured.
+    pub async fn settle_pod(&self) {
+        self.metrics.latency.event();
+        self.settle().await;
     }
 
     /// Waits until kernel and speaker follow the world as it is at this call.

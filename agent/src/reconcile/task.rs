@@ -26,6 +26,7 @@ use super::past::{Cause, Past, Withdrawal};
 use super::{Picture, Question, Routes, Signal};
 use crate::config::NodeConfig;
 use crate::log::Lasting;
+use crate::metrics::{Metrics, Repair};
 use crate::pods::book::{Attachment, Book};
 use crate::pods::ledger::{Closed, Ledger};
 use crate::source::{Pods, Source};
@@ -43,12 +44,15 @@ pub(super) struct Task {
     dataplane: Dataplane,
     source: Source,
     signal: Arc<Signal>,
+    metrics: Arc<Metrics>,
     claims: Claims,
     rules: Rules,
     /// The configuration and the pods that `claims` and `rules` are made from.
     config: Option<Arc<NodeConfig>>,
     pods: Pods,
     installed: Routes,
+    /// Of what we installed, what was not there any more when the kernel was last read.
+    gone: Routes,
     /// `installed` was read from the kernel and not looked at yet.
     found: bool,
     /// When to read it (again), after a failure.
@@ -84,17 +88,20 @@ impl Task {
         dataplane: Dataplane,
         source: Source,
         signal: Arc<Signal>,
+        metrics: Arc<Metrics>,
     ) -> Self {
         Self {
             ledger,
             dataplane,
             source,
             signal,
+            metrics,
             claims: Claims::default(),
             rules: Rules::default(),
             config: None,
             pods: Pods::default(),
             installed: Routes::new(),
+            gone: Routes::new(),
             found: false,
             read_again: None,
             laid: Vec::new(),
@@ -171,13 +178,14 @@ impl Task {
             self.read_kernel(now).await;
             dirty.extend(self.everything().chain(self.installed.keys().copied()));
         }
+        let since = self.metrics.latency.take();
         self.look(&mut dirty).await?;
         let hushed = self.signal.hushed.load(Ordering::Acquire);
         let (generation, handle) = self.signal.speaker().clone();
         if std::mem::replace(&mut self.hushed, hushed) != hushed || self.told.0 != generation {
             dirty.extend(self.everything().chain(self.originated.keys().copied()));
         }
-        let speaker = Speaker { handle, generation };
+        let speaker = Speaker { handle, generation, since };
         let announced = dirty.iter().filter(|prefix| self.originated.contains_key(prefix));
         let gone = announced.filter(|prefix| !self.wants(prefix)).copied().collect();
         self.withdraw(&speaker, gone, now).await;
@@ -303,10 +311,10 @@ impl Task {
         if self.told.0 != speaker.generation || self.told.1 != *origination {
             self.told = (speaker.generation, origination.clone());
             let all = self.originated.keys().map(|prefix| (*prefix, origination.clone()));
-            speaker.tell(Wishes::All(all.collect())).await;
+            speaker.tell(Wishes::All(all.collect()), &self.metrics).await;
         } else if !news.is_empty() {
             let news = news.into_iter().map(|prefix| (prefix, Some(origination.clone())));
-            speaker.tell(Wishes::Some(news.collect())).await;
+            speaker.tell(Wishes::Some(news.collect()), &self.metrics).await;
         }
     }
 
@@ -333,7 +341,8 @@ impl Task {
             self.originated.remove(prefix);
         }
         if self.told.0 == speaker.generation {
-            speaker.tell(Wishes::Some(gone.iter().map(|prefix| (*prefix, None)).collect())).await;
+            let gone = gone.iter().map(|prefix| (*prefix, None)).collect();
+            speaker.tell(Wishes::Some(gone), &self.metrics).await;
         }
         for prefix in gone {
             self.past.note(Withdrawal { prefix, at: now, why: self.why(&prefix) });
@@ -344,8 +353,13 @@ impl Task {
         self.read_again = None;
         match self.dataplane.our_routes().await {
             Ok(routes) => {
+                let before = std::mem::take(&mut self.installed);
                 self.installed =
                     routes.into_iter().map(|route| (destination(&route), route)).collect();
+                let there = |(prefix, route): &(IpNet, NodeRoute)| {
+                    self.installed.get(prefix) == Some(route)
+                };
+                self.gone = before.into_iter().filter(|route| !there(route)).collect();
                 self.signal.installed().extend(self.installed.keys().copied());
                 self.found = true;
                 self.unread.is_over();
@@ -362,12 +376,16 @@ impl Task {
     async fn install(&mut self, prefix: IpNet, route: NodeRoute) {
         match self.dataplane.set_route(route.clone()).await {
             Ok(()) => {
+                if self.gone.remove(&prefix).as_ref() == Some(&route) {
+                    self.metrics.kernel.repaired(Repair::Route);
+                }
                 self.laid.push((prefix, told(&route)));
                 self.refused.remove(&prefix);
                 self.installed.insert(prefix, route);
                 self.signal.installed().insert(prefix);
             }
             Err(error) => {
+                self.metrics.kernel.refused(Repair::Route);
                 let words = error.to_string();
                 let again = self.refused.get(&prefix) == Some(&words);
                 if !again {
@@ -412,13 +430,17 @@ fn everybody(book: &mut Book) -> Vec<(Key, Option<Attachment>)> {
 struct Speaker {
     handle: Option<Handle>,
     generation: u64,
+    /// When it happened what it is told of; `None`: it is nothing that is measured.
+    since: Option<Instant>,
 }
 
 impl Speaker {
     /// One that has ended needs no words: its successor is told everything.
-    async fn tell(&self, wishes: Wishes) {
-        if let Some(handle) = &self.handle {
-            let _ = handle.originate(wishes).await;
+    async fn tell(&self, wishes: Wishes, metrics: &Metrics) {
+        let Some(handle) = &self.handle else { return };
+        let told = handle.originate(wishes).await;
+        if let Some(since) = self.since.filter(|_| told.is_ok()) {
+            metrics.latency.told(since, handle);
         }
     }
 }

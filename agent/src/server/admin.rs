@@ -178,4 +178,7 @@ pub trait Answers: Send + Sync + 'static {
 
     /// Rings when an answer may be another.
     fn news(&self) -> Listener;
+
+    /// A request was answered, well or not.
+    fn answered(&self, _op: &str, _well: bool) {}
 }

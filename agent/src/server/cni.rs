@@ -35,7 +35,7 @@ const CALLS_PER_SECOND: NonZeroU32 = NonZeroU32::new(2000).unwrap();
 /// How much of what a caller says is repeated in the log.
 const SHOWN: usize = 128;
 
-/// Counts the connections that are being served.
+/// Knows how many connections are being served.
 #[derive(Clone)]
 pub struct Server {
     slots: Arc<Semaphore>,
@@ -143,9 +143,10 @@ async fn answer_one(mut stream: UnixStream, pods: Arc<Pods>, server: &Server) {
     let response = match peer_may_speak(&stream) {
         Ok(()) => match line::read(&mut stream, words::MAX_MESSAGE, PATIENCE).await {
             Ok(bytes) => respond(&bytes, pods, server).await,
-            Err(error) => undecodable(error),
+            Err(error) => undecodable(error, &pods),
         },
         Err(reason) => {
+            pods.metrics.cni.refused_stranger();
             tracing::warn!(reason, "CNI call refused");
             Response::failed(CniError::new(error::INVALID_ENVIRONMENT, reason))
         }
@@ -161,7 +162,8 @@ async fn answer_one(mut stream: UnixStream, pods: Arc<Pods>, server: &Server) {
     }
 }
 
-fn undecodable(error: impl std::fmt::Display) -> Response {
+fn undecodable(error: impl std::fmt::Display, pods: &Pods) -> Response {
+    pods.metrics.cni.refused_nonsense();
     // Clients of the Go agent look for this word.
     let text = error.to_string();
     let text = text.strip_prefix("decode: ").unwrap_or(&text);
@@ -172,13 +174,19 @@ fn undecodable(error: impl std::fmt::Display) -> Response {
 async fn respond(bytes: &[u8], pods: Arc<Pods>, server: &Server) -> Response {
     let request = match Request::decode(bytes) {
         Ok(request) => request,
-        Err(error) => return undecodable(error),
+        Err(error) => return undecodable(error, &pods),
     };
     let started = Instant::now();
+    let metrics = pods.metrics.clone();
     let (op, container) = (request.op.clone(), request.container_id.clone());
     let span = span(&request);
     // Its own task: the call outlives its caller and its time limit.
-    let work = async move { dispatch(&request, &pods).await };
+    let in_flight = metrics.cni.begin();
+    let work = async move {
+        let outcome = dispatch(&request, &pods).await;
+        drop(in_flight);
+        outcome
+    };
     let work = tokio::spawn(work.instrument(span.clone()));
     let outcome = match tokio::time::timeout(CALL_LIMIT, work).await {
         Ok(Ok(outcome)) => outcome,
@@ -188,7 +196,9 @@ async fn respond(bytes: &[u8], pods: Arc<Pods>, server: &Server) -> Response {
             format!("{op} of {container} still runs after {CALL_LIMIT:?}; try again later"),
         )),
     };
-    span.in_scope(|| server.tell(&op, &outcome, started.elapsed()));
+    let took = started.elapsed();
+    metrics.cni.answered(&op, &outcome, took);
+    span.in_scope(|| server.tell(&op, &outcome, took));
     match outcome {
         Ok(result) => Response { result, ..Response::default() },
         Err(error) => Response::failed(error),

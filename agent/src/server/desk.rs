@@ -11,6 +11,7 @@ use crate::cli::bgp::RouteRow;
 use crate::doctor::Doctor;
 use crate::explain;
 use crate::log;
+use crate::metrics::Metrics;
 use crate::news::{Listener, News};
 use crate::pods::Pods;
 
@@ -24,6 +25,8 @@ pub struct Desk {
     pub doctor: Doctor,
     /// Rings when an answer may be another.
     pub news: News,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
 }
 
 /// The ops without arguments.
@@ -32,6 +35,10 @@ const TAKE_NOTHING: [&str; 6] =
 
 impl Answers for Desk {
     type Rows = Routes;
+
+    fn answered(&self, op: &str, well: bool) {
+        self.metrics.admin.answered(op, well);
+    }
 
     async fn answer(&self, op: &str, args: &Value) -> Result<Answer<Routes>, String> {
         if TAKE_NOTHING.contains(&op) {

@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::directory::{Directory, PODS};
 use super::{Source, World};
+use crate::metrics::Metrics;
 use crate::notify::{Touched, Watcher};
 
 /// Why the source cannot start.
@@ -21,8 +22,9 @@ pub enum StandaloneError {
     Watch(String, rustix::io::Errno),
 }
 
-/// Starts the task. The first picture is complete when this returns.
-pub fn start(root: &Path) -> Result<Source, StandaloneError> {
+/// Starts the task. The first picture is complete when this returns; those that follow are events
+/// of which it is measured when peers hear.
+pub fn start(root: &Path, metrics: Arc<Metrics>) -> Result<Source, StandaloneError> {
     let shown = root.display().to_string();
     std::fs::read_dir(root).map_err(|e| StandaloneError::Directory(shown.clone(), e))?;
     // Watched before it is read: a change in between is seen twice rather than never.
@@ -30,7 +32,7 @@ pub fn start(root: &Path) -> Result<Source, StandaloneError> {
     let directory = Directory::read(root);
     let (publish, world) = watch::channel(Arc::new(directory.world()));
     let (refresh, requests) = mpsc::channel(64);
-    tokio::spawn(follow(directory, watcher, publish, requests));
+    tokio::spawn(follow(directory, watcher, publish, requests, metrics));
     Ok(Source { world, refresh })
 }
 
@@ -39,6 +41,7 @@ async fn follow(
     mut watcher: Watcher,
     publish: watch::Sender<Arc<World>>,
     mut requests: mpsc::Receiver<oneshot::Sender<()>>,
+    metrics: Arc<Metrics>,
 ) {
     loop {
         let mut asked = Vec::new();
@@ -65,6 +68,7 @@ async fn follow(
                 let news = **known != world;
                 if news {
                     *known = Arc::new(world);
+                    metrics.latency.event();
                 }
                 news
             });

@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::error::StoreError;
 
@@ -64,6 +65,8 @@ pub(super) struct Disk {
     temp: PathBuf,
     directory: PathBuf,
     gate: Gate,
+    /// What the last write took for its syncs.
+    synced: Duration,
 }
 
 impl Disk {
@@ -77,7 +80,13 @@ impl Disk {
             .map_err(|error| StoreError::system(&directory, Step::MakeDirectory, &error))?;
         let mut temp = path.as_os_str().to_owned();
         temp.push(".tmp");
-        let disk = Self { path: path.to_owned(), temp: temp.into(), directory, gate };
+        let disk = Self {
+            path: path.to_owned(),
+            temp: temp.into(),
+            directory,
+            gate,
+            synced: Duration::ZERO,
+        };
         disk.remove_temp();
         Ok(disk)
     }
@@ -91,9 +100,15 @@ impl Disk {
         }
     }
 
+    /// How long the syncs of the last write took, of the file and of the directory.
+    pub(super) fn synced(&self) -> Duration {
+        self.synced
+    }
+
     /// Puts `content` in the place of the file, durably.
     pub(super) fn replace(&mut self, content: &[u8]) -> Result<Retired, Failed> {
         let mut step = Step::Create;
+        self.synced = Duration::ZERO;
         match self.try_replace(content, &mut step) {
             Ok(retired) => Ok(retired),
             Err(error) => {
@@ -118,13 +133,14 @@ impl Disk {
         enter(Step::Write)?;
         file.write_all(content)?;
         enter(Step::Sync)?;
-        file.sync_all()?;
+        self.synced += timed(|| file.sync_all())?;
         enter(Step::Rename)?;
         // There is none before the first write; that it cannot be opened otherwise costs only time.
         let retired = Retired(File::open(&self.path).ok());
         std::fs::rename(&self.temp, &self.path)?;
         enter(Step::SyncDirectory)?;
-        File::open(&self.directory)?.sync_all()?;
+        let directory = File::open(&self.directory)?;
+        self.synced += timed(|| directory.sync_all())?;
         Ok(retired)
     }
 
@@ -132,6 +148,12 @@ impl Disk {
     fn remove_temp(&self) {
         let _ = std::fs::remove_file(&self.temp);
     }
+}
+
+fn timed(act: impl FnOnce() -> io::Result<()>) -> io::Result<Duration> {
+    let start = Instant::now();
+    act()?;
+    Ok(start.elapsed())
 }
 
 /// A new file, ours alone. A leftover is removed and not reused: it may have other permissions.

@@ -16,6 +16,7 @@ use super::decode::{self, Decoded};
 use super::disk::{Disk, Gate, Step};
 use super::error::StoreError;
 use super::writer::{Change, Writer};
+use crate::metrics::StoreTimes;
 
 /// Changes that may wait for the disk. Each CNI call has at most one on the way.
 const WAITING: usize = 4096;
@@ -58,7 +59,16 @@ impl Store {
     /// Reads the file and starts the writer. A missing file is an empty state (and stays missing
     /// until the first change); one that cannot be read as ours is refused and left alone.
     pub fn open(path: &Path, node: &str) -> Result<(Self, Vec<Allocation>), StoreError> {
-        Self::open_with(path, node, Box::new(|_| Ok(())))
+        Self::open_timed(path, node, StoreTimes::default())
+    }
+
+    /// The same, and tells how long writes take.
+    pub fn open_timed(
+        path: &Path,
+        node: &str,
+        times: StoreTimes,
+    ) -> Result<(Self, Vec<Allocation>), StoreError> {
+        Self::start(path, node, Box::new(|_| Ok(())), times)
     }
 
     /// The same with a [`Gate`] before each step of a write, to inject faults.
@@ -66,6 +76,15 @@ impl Store {
         path: &Path,
         node: &str,
         gate: Gate,
+    ) -> Result<(Self, Vec<Allocation>), StoreError> {
+        Self::start(path, node, gate, StoreTimes::default())
+    }
+
+    fn start(
+        path: &Path,
+        node: &str,
+        gate: Gate,
+        times: StoreTimes,
     ) -> Result<(Self, Vec<Allocation>), StoreError> {
         let disk = Disk::new(path, gate)?;
         let Decoded { allocations, extra } = match disk.read()? {
@@ -78,7 +97,7 @@ impl Store {
             .map(|allocation| Ok((allocation.key(), allocation.line()?)))
             .collect::<Result<_, StoreError>>()?;
         let tally = Arc::new(Tally::default());
-        let writer = Writer::new(node, &extra, lines, disk, Arc::clone(&tally));
+        let writer = Writer::new(node, &extra, lines, disk, Arc::clone(&tally), times);
         let (changes, receiver) = mpsc::channel(WAITING);
         std::thread::Builder::new()
             .name("flock-store".to_owned())

@@ -17,6 +17,7 @@ use super::decode::VERSION;
 use super::disk::{Disk, Failed, Retired};
 use super::error::StoreError;
 use super::handle::Tally;
+use crate::metrics::StoreTimes;
 
 /// One change and who waits for it.
 pub(super) struct Change {
@@ -32,6 +33,7 @@ pub(super) struct Writer {
     lines: BTreeMap<Key, Box<[u8]>>,
     disk: Disk,
     tally: Arc<Tally>,
+    times: StoreTimes,
     /// Used again for each write, so that a write does not allocate.
     buffer: Vec<u8>,
 }
@@ -43,6 +45,7 @@ impl Writer {
         lines: BTreeMap<Key, Box<[u8]>>,
         disk: Disk,
         tally: Arc<Tally>,
+        times: StoreTimes,
     ) -> Self {
         let mut head = format!("{{\"version\":{VERSION},\"node\":{}", Value::from(node));
         for (key, value) in extra {
@@ -50,7 +53,7 @@ impl Writer {
         }
         head.push_str(",\"allocations\":[");
         tally.entries(lines.len());
-        Self { head: head.into_bytes(), lines, disk, tally, buffer: Vec::new() }
+        Self { head: head.into_bytes(), lines, disk, tally, times, buffer: Vec::new() }
     }
 
     /// Until the last handle is gone and all that it sent is done.
@@ -113,7 +116,9 @@ impl Writer {
         content.extend_from_slice(b"\n]}\n");
         let start = Instant::now();
         let outcome = self.disk.replace(&content);
-        self.tally.wrote(outcome.is_ok(), start.elapsed());
+        let took = start.elapsed();
+        self.tally.wrote(outcome.is_ok(), took);
+        self.times.wrote(took, self.disk.synced());
         self.buffer = content;
         outcome
     }

@@ -118,6 +118,8 @@ pub struct Messages {
     pub updates_received: u64,
     /// To the peer.
     pub sent: u64,
+    /// Of those, UPDATEs.
+    pub updates_sent: u64,
 }
 
 /// Which of a peer's machines.

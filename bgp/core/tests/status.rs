@@ -110,6 +110,9 @@ fn a_peer_in_full() {
     let counts = heard.families.iter().map(|family| (family.received, family.accepted));
     assert_eq!(counts.collect::<Vec<_>>(), [(1, 1), (1, 1)]);
     assert!(heard.messages.updates_received >= 2);
+    assert_eq!(told.messages.updates_sent, heard.messages.updates_received);
+    assert!(told.families.iter().all(|family| family.pending == 0), "{:?}", told.families);
+    assert_eq!((world.nodes[0].speaker.sessions(), world.nodes[1].speaker.sessions()), (1, 1));
 }
 
 #[test]

@@ -19,6 +19,7 @@ fn family(family: Family) -> FamilyStatus {
         end_of_rib_sent: true,
         end_of_rib_received: true,
         stale: false,
+        pending: 0,
     }
 }
 

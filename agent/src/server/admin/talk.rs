@@ -162,7 +162,9 @@ async fn answer(
     desk: &impl Answers,
     request: &Request,
 ) -> Result<(), Ended> {
-    let closing = match desk.answer(&request.op, &request.args).await? {
+    let answer = desk.answer(&request.op, &request.args).await;
+    desk.answered(&request.op, answer.is_ok());
+    let closing = match answer? {
         Answer::Whole(value) => value,
         Answer::Parts(mut rows) => {
             let mut sent = 0;

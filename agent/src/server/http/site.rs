@@ -11,7 +11,8 @@ use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode, header};
 
 use super::Stay;
-use super::reply::{Body, words};
+use super::reply::{Body, reply, words};
+use crate::metrics::{Form, Scrape};
 use crate::pods::Pods;
 use crate::server::desk::Desk;
 
@@ -22,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Site {
     /// Who knows.
     pub desk: Arc<Desk>,
+    /// The metrics.
+    pub scrape: Scrape,
     /// The page is shown.
     pub page: bool,
 }
@@ -38,6 +41,11 @@ impl Site {
             return refusal;
         }
         match request.uri().path() {
+            "/metrics" => {
+                let accept = request.headers().get(header::ACCEPT);
+                let form = Form::asked_by(accept.and_then(|value| value.to_str().ok()));
+                reply(StatusCode::OK, form.content_type(), self.scrape.text(form).await)
+            }
             "/healthz" => health(&self.desk.pods).await,
             "/readyz" => readiness(&self.desk.pods).await,
             _ => words(StatusCode::NOT_FOUND, "there are /metrics, /healthz and /readyz"),

@@ -70,6 +70,8 @@ pub(crate) struct Counts {
     pub(crate) accepted: u32,
     /// Prefixes that it was told.
     pub(crate) advertised: u32,
+    /// Prefixes that are still to be looked at for it: it may have to be told them.
+    pub(crate) pending: u32,
     /// Some that were refused are not even kept.
     pub(crate) overflowed: bool,
 }

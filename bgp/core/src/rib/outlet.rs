@@ -183,6 +183,14 @@ impl Outlet {
             || batch.any(|(_, other)| other == slot)
     }
 
+    /// How many slots are still to be looked at, of a table that ends there.
+    pub(super) fn pending(&self, end: u32) -> u32 {
+        let batch = self.batch.entries.len().saturating_sub(self.batch.next);
+        let queued = self.withdraw.len() + self.announce.len() + batch;
+        let swept = self.sweep.map_or(0, |at| end.saturating_sub(at));
+        u32::try_from(queued).unwrap_or(u32::MAX).saturating_add(swept)
+    }
+
     /// The next slot to look at.
     pub(super) fn next(&mut self, end: u32) -> Option<u32> {
         if let Some(slot) = self.announce.pop_front() {

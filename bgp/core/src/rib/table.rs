@@ -25,7 +25,7 @@ pub(super) struct Table<N> {
     /// By peer.
     outlets: Vec<Outlet>,
     kernel: Option<Kernel>,
-    /// By `PeerKey`; `advertised` is the outlet's to know.
+    /// By `PeerKey`; `advertised` and `pending` are the outlet's to know.
     counts: Vec<Counts>,
     /// Prefixes that we originate.
     originated: u32,
@@ -343,7 +343,10 @@ impl<N: Net> Table<N> {
 
     pub(super) fn counts(&self, peer: PeerKey) -> Counts {
         let mut counts = self.counts.get(usize::from(peer.0)).copied().unwrap_or_default();
-        counts.advertised = self.outlet(peer).map_or(0, |outlet| outlet.advertised);
+        if let Some(outlet) = self.outlet(peer) {
+            counts.advertised = outlet.advertised;
+            counts.pending = outlet.pending(self.prefixes.end());
+        }
         counts
     }
 

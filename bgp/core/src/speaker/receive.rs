@@ -18,7 +18,7 @@ use crate::negotiate;
 use crate::peer::{Began, Lane, Peer};
 
 /// Message types (RFC 4271 §4.1).
-const UPDATE: u8 = 2;
+pub(super) const UPDATE: u8 = 2;
 const REFRESH: u8 = 5;
 /// Where the type is in a header.
 const TYPE: usize = 18;

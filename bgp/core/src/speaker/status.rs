@@ -138,6 +138,8 @@ pub struct FamilyStatus {
     pub accepted: u32,
     /// Routes that the peer was told.
     pub advertised: u32,
+    /// Prefixes that are still to be looked at for the peer: it may have to be told them.
+    pub pending: u32,
     /// All that we had at the session's beginning is told (RFC 4724 §2).
     pub end_of_rib_sent: bool,
     /// The peer said so.
@@ -257,6 +259,11 @@ impl Speaker {
         self.rib.settled() && sessions.all(|session| session.tellings.iter().flatten().all(done))
     }
 
+    /// How many peers are Established.
+    pub fn sessions(&self) -> usize {
+        self.peers.iter().filter(|(_, peer)| peer.session.is_some()).count()
+    }
+
     /// Whether [`Speaker::poll_route`] has offered all that the kernel should know of what peers told
     /// so far.
     pub fn offered(&self) -> bool {
@@ -320,6 +327,7 @@ impl Speaker {
             received: counts.received,
             accepted: counts.accepted,
             advertised: counts.advertised,
+            pending: counts.pending,
             end_of_rib_sent: telling.is_some_and(|telling| telling.end_of_rib_sent),
             end_of_rib_received: telling.is_some_and(|telling| telling.end_of_rib_received),
             stale: peer.stale.is_stale(family),

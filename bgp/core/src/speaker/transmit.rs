@@ -5,6 +5,7 @@ use bytes::BytesMut;
 use flock_bgp_wire::{Family, Refresh, RefreshKind, encode};
 
 use super::Speaker;
+use super::receive::UPDATE;
 use crate::event::{ConnId, Notice, PeerKey};
 use crate::negotiate::Negotiated;
 use crate::peer::{Lane, Stage};
@@ -49,7 +50,9 @@ impl Speaker {
             self.timers.arm(key, Clock::Keepalive, self.now.after(span));
         }
         if let Some(peer) = self.peers.get_mut(key) {
-            peer.messages.sent += messages(out.get(before..).unwrap_or_default());
+            let (all, updates) = messages(out.get(before..).unwrap_or_default());
+            peer.messages.sent += all;
+            peer.messages.updates_sent += updates;
         }
         // RFC 9687: runs from when there is something to be taken until all of it was.
         match hold {
@@ -156,13 +159,15 @@ fn mark(kind: RefreshKind, family: Family, negotiated: &Negotiated, out: &mut By
     }
 }
 
-/// How many messages these are; they are our own, so their lengths are true.
-fn messages(mut bytes: &[u8]) -> u64 {
-    let mut count = 0;
-    while let Some(&[high, low]) = bytes.get(16..18).and_then(|length| length.first_chunk()) {
+/// How many messages these are, and how many of them UPDATEs; they are our own, so their lengths are
+/// true.
+fn messages(mut bytes: &[u8]) -> (u64, u64) {
+    let (mut count, mut updates) = (0, 0);
+    while let Some(&[high, low, kind]) = bytes.get(16..19).and_then(|rest| rest.first_chunk()) {
         let length = usize::from(u16::from_be_bytes([high, low])).max(19);
         bytes = bytes.get(length..).unwrap_or_default();
         count += 1;
+        updates += u64::from(kind == UPDATE);
     }
-    count
+    (count, updates)
 }
