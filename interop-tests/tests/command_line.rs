@@ -73,13 +73,16 @@ fn what_is_printed_is_what_its_schema_says() {
         Ok(())
     })
     .unwrap();
-    let table: [(&str, &[&str]); 9] = [
+    let table: [(&str, &[&str]); 12] = [
         ("bgp-show", &["bgp", "show"]),
         ("bgp-show-peers", &["bgp", "show", "peers"]),
         ("bgp-show-peers", &["bgp", "show", "peers", "nobody"]),
         ("bgp-show-routes", &["bgp", "show", "routes"]),
         ("bgp-show-routes", &["bgp", "show", "routes", "--advertised"]),
         ("bgp-show-routes", &["bgp", "show", "routes", "10.99.0.0/16"]),
+        ("bgp-explain", &["bgp", "explain", "192.0.2.53"]),
+        ("bgp-explain", &["bgp", "explain", "0.0.0.0/0", "--peer", "nobody"]),
+        ("bgp-explain", &["bgp", "explain", "2001:db8:dead::/48"]),
         ("pods", &["pods"]),
         ("check", &["check"]),
         ("drain-status", &["drain", "--status"]),

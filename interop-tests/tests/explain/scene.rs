@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use rack::binaries::flock_agent;
 use rack::fabric::{Builder, Fabric};
 use rack::router::Brand;
+use rack::schema;
 use rack::wait::{PATIENCE, until};
 use serde_json::Value;
 
@@ -85,6 +86,7 @@ pub(crate) fn explain(fabric: &Fabric, node: usize, words: &[&str]) -> Result<Sa
     };
     let (json, code) = run(&["-o", "json"])?;
     let json = serde_json::from_str(&json).with_context(|| format!("not JSON: {json}"))?;
+    schema::check(&schema::load("bgp-explain")?, &json)?;
     Ok(Said { json, text: timeless(&run(&[])?.0), code })
 }
 

@@ -37,11 +37,11 @@ pub struct Explanation {
     pub peer: Option<String>,
     /// Something is known of it.
     pub known: bool,
-    /// At least one peer was told of it; the one that was asked about.
+    /// At least one peer was told of it; where one was asked about, that one.
     pub announced: bool,
     /// The answer in one line.
     pub verdict: String,
-    /// And in full, the most important first.
+    /// The answer in full, the most important first.
     pub sentences: Vec<Sentence>,
     /// Who asks for it on this node; `null`: nobody.
     pub origin: Option<ExplainedOrigin>,
@@ -106,7 +106,7 @@ impl About {
 pub struct ExplainedOrigin {
     /// The speaker originates it.
     pub originated: bool,
-    /// Since then.
+    /// Since when the speaker originates it.
     pub since: Option<String>,
     /// Which field of the NodeConfig names it: `spec.cidr6[0]`; `null`: none, it is a pod's.
     pub field: Option<String>,
@@ -114,7 +114,7 @@ pub struct ExplainedOrigin {
     pub pods: Vec<ExplainedPod>,
     /// When it was last withdrawn, where it is not originated now.
     pub withdrawn_at: Option<String>,
-    /// And why.
+    /// Why it was last withdrawn, where it is not originated now.
     pub withdrawn_because: Option<String>,
     /// It flaps, and is announced again in so many seconds.
     pub paced_seconds: Option<u64>,
@@ -150,7 +150,7 @@ pub struct ExplainedKernel {
     pub expected: Option<String>,
     /// The kernel refuses it, in these words.
     pub refused: Option<String>,
-    /// And is asked again in so many seconds.
+    /// A kernel that refused is asked again in so many seconds.
     pub retry_seconds: Option<u64>,
     /// It was withdrawn, and the route stays for so many seconds.
     pub lingers_seconds: Option<u64>,
@@ -163,17 +163,16 @@ pub struct ExplainedPeer {
     /// As configured.
     pub name: String,
     /// Of its session, by the RFC's name.
-    #[schemars(with = "String")]
     pub state: PeerState,
     /// It was told of the prefix.
     pub told: bool,
-    /// When; where that is not known exactly, at the latest then.
+    /// When it was told; where that is not known exactly, at the latest then.
     pub told_at: Option<String>,
-    /// And not before then.
+    /// It was told not before then.
     pub told_not_before: Option<String>,
-    /// To the second.
+    /// When it was told is known to the second.
     pub told_exactly: bool,
-    /// In these words.
+    /// The attributes that it was told.
     pub attributes: Option<ExplainedAttributes>,
     /// It is still to be told something about it.
     pub pending: bool,
