@@ -176,6 +176,8 @@ fn readers_that_do_not_read(node: &Node, agent: u32) {
     let mut asleep: Vec<_> = (0..20)
         .map(|_| {
             let mut stream = client.connect().unwrap();
+            // Twenty walks at once take their time.
+            stream.set_read_timeout(Some(PATIENCE * 4)).unwrap();
             stream.write_all(format!("{question}\n").as_bytes()).unwrap();
             stream
         })

@@ -23,16 +23,20 @@ impl Choice {
         Self { most, after, smallest: BinaryHeap::new() }
     }
 
+    /// Whether it would be chosen now. Of most this says no, and is all that they cost.
+    pub(super) fn wants(&self, net: &IpNet) -> bool {
+        self.after.is_none_or(|after| *net > after)
+            && (!self.is_full() || self.smallest.peek().is_some_and(|greatest| net < greatest))
+    }
+
     /// One of many; the same may be offered again.
     pub(super) fn offer(&mut self, net: IpNet) {
-        if self.after.is_some_and(|after| net <= after) {
+        if !self.wants(&net) {
             return;
         }
-        if self.smallest.len() < self.most {
+        if !self.is_full() {
             self.smallest.push(net);
-        } else if let Some(mut greatest) = self.smallest.peek_mut()
-            && net < *greatest
-        {
+        } else if let Some(mut greatest) = self.smallest.peek_mut() {
             *greatest = net;
         }
     }

@@ -133,8 +133,11 @@ impl Walk {
             let asked = self.asked.clone();
             let to = from.saturating_add(self.steps.places);
             let look = move |speaker: &Speaker| {
-                let spots = speaker.spots(family, from..to);
-                spots.filter(|spot| asked.admits(spot)).for_each(|spot| choice.offer(spot.net));
+                for spot in speaker.spots(family, from..to) {
+                    if choice.wants(&spot.net) && asked.admits(&spot) {
+                        choice.offer(spot.net);
+                    }
+                }
                 (choice, speaker.places(family))
             };
             let end;
@@ -166,7 +169,7 @@ impl Walk {
                 let mut last = None;
                 for (place, net) in speaker.told_spots(peer, family, after).take(most) {
                     last = Some(place);
-                    if asked.holds(&net) {
+                    if choice.wants(&net) && asked.holds(&net) {
                         choice.offer(net);
                     }
                 }

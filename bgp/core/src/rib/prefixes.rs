@@ -7,6 +7,7 @@
 //! takes it out looks at the slot as it now is.
 
 use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
 use std::slice;
 
 use flock_bgp_wire::Net;
@@ -192,6 +193,21 @@ impl<N: Net> Prefixes<N> {
             Some(Paths::Many(at)) => self.many.get(*at as usize).map_or(&[], Vec::as_slice),
             Some(Paths::None | Paths::Free(_)) | None => &[],
         }
+    }
+
+    /// The prefixes in these slots that have paths, with them.
+    pub(super) fn known(&self, slots: Range<u32>) -> impl Iterator<Item = (N, &[Path])> {
+        let end = slots.end.min(self.end());
+        let slots = slots.start.min(end) as usize..end as usize;
+        self.slots.get(slots).unwrap_or_default().iter().filter_map(|slot| {
+            let paths = match &slot.paths {
+                Paths::One(path) => slice::from_ref(path),
+                Paths::Many(at) => self.many.get(*at as usize)?.as_slice(),
+                // Nothing is known but that a listener has to be told so, or not even that.
+                Paths::None | Paths::Free(_) => return None,
+            };
+            Some((slot.net, paths))
+        })
     }
 
     /// Whether one of its paths is ours.

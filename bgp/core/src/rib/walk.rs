@@ -48,11 +48,9 @@ impl Rib {
         &self,
         family: Family,
         places: Range<u32>,
-    ) -> Box<dyn Iterator<Item = Spot<'_>> + '_> {
-        match family {
-            Family::Ipv4 => Box::new(self.ipv4.spots(places)),
-            Family::Ipv6 => Box::new(self.ipv6.spots(places)),
-        }
+    ) -> impl Iterator<Item = Spot<'_>> + '_ {
+        let of = |one: Family| if one == family { places.clone() } else { 0..0 };
+        self.ipv4.spots(of(Family::Ipv4)).chain(self.ipv6.spots(of(Family::Ipv6)))
     }
 
     /// The prefixes that a peer was told, with their places, from behind `after` on.
@@ -80,13 +78,7 @@ impl Rib {
 
 impl<N: Net> Table<N> {
     fn spots(&self, places: Range<u32>) -> impl Iterator<Item = Spot<'_>> {
-        let places = places.start..places.end.min(self.prefixes.end());
-        places.filter_map(|slot| {
-            let paths = self.prefixes.paths(slot);
-            // Without a path, nothing is known but that a listener has to be told so.
-            let net = self.prefixes.net(slot).filter(|_| !paths.is_empty())?;
-            Some(Spot { net: net.into(), paths })
-        })
+        self.prefixes.known(places).map(|(net, paths)| Spot { net: net.into(), paths })
     }
 
     fn told_spots(&self, peer: PeerKey, from: u32) -> impl Iterator<Item = (u32, IpNet)> + '_ {
