@@ -11,6 +11,7 @@ pub mod fib;
 pub mod install;
 pub mod ipam;
 pub mod log;
+pub mod news;
 mod notify;
 pub mod pods;
 pub mod reconcile;

@@ -16,6 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::bgp::{Bgp, Starting};
 use crate::cli::Run;
 use crate::doctor::Doctor;
+use crate::news::News;
 use crate::notify::Watcher;
 use crate::pods::book::Book;
 use crate::pods::ledger::Ledger;
@@ -108,13 +109,16 @@ impl Agent {
             .await
             .context("cannot prepare the node")?;
         let ledger = Ledger::start(Book::default());
-        let reconciler = Reconciler::start(ledger.clone(), dataplane.clone(), source.clone());
+        let news = News::default();
+        let reconciler =
+            Reconciler::start(ledger.clone(), dataplane.clone(), source.clone(), news.clone());
         let (bgp, speaker) = Bgp::prepare(
             &node,
             &args.state_dir,
             source.clone(),
             dataplane.clone(),
             reconciler.clone(),
+            news.clone(),
         )
         .map_err(anyhow::Error::msg)?;
         let sessions = bgp.ready_sessions();
@@ -123,7 +127,7 @@ impl Agent {
         // Needs no NodeConfig: the pods that are there go on without one.
         recover(&pods, found, &bgp, speaker).await?;
         let doctor = Doctor::new(pods.clone(), bgp.clone(), &args);
-        let desk = Arc::new(Desk { pods: pods.clone(), bgp: bgp.clone(), doctor });
+        let desk = Arc::new(Desk { pods: pods.clone(), bgp: bgp.clone(), doctor, news });
         let admin = Arc::new(Socket::open(&args.admin_socket).await?);
         tokio::spawn(admin::serve(admin.clone(), desk.clone()));
         if let Some(port) = port {

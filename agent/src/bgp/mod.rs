@@ -32,12 +32,14 @@ use flock_dataplane::Dataplane;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::fib::Fib;
+use crate::news::News;
 use crate::reconcile::Reconciler;
 use crate::source::Source;
 pub use conflicts::Conflict;
 use drain::{DrainFile, Stage};
 use marker::Marker;
 use peers::Untold;
+pub use view::Routes;
 
 /// Requests that may wait for the task; callers wait when it is full.
 const REQUESTS: usize = 8;
@@ -90,6 +92,7 @@ impl Bgp {
         source: Source,
         dataplane: Dataplane,
         reconciler: Reconciler,
+        news: News,
     ) -> Result<(Self, Starting), String> {
         let drain_file = DrainFile::new(state_dir);
         let stage = drain_file.read()?;
@@ -110,6 +113,7 @@ impl Bgp {
                 fib: fib.clone(),
                 published: published.clone(),
                 wake: wake.clone(),
+                news,
             },
             Marker::new(state_dir),
             drain_file,

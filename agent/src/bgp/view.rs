@@ -16,12 +16,26 @@ use tokio::sync::oneshot;
 use super::drain::{Stage, seconds, whole_seconds};
 use super::{Bgp, Conflict, Live, Request, conflicts};
 use crate::cli::bgp::{
-    PeerList, PeerRow, PeerState, PeersArgs, RouteList, RouteRow, RouteSource, RoutesArgs, Summary,
-    Which,
+    PeerList, PeerRow, PeerState, PeersArgs, RouteRow, RouteSource, RoutesArgs, Summary, Which,
 };
 use crate::cli::drain::{DrainArgs, DrainSession, DrainState, DrainStatus};
 
 type Names = BTreeMap<PeerKey, Arc<str>>;
+
+/// Routes, sorted.
+pub struct Routes(Option<Vec<RouteRow>>);
+
+impl Routes {
+    /// The next few.
+    pub async fn next(&mut self) -> Result<Option<Vec<RouteRow>>, String> {
+        Ok(self.0.take())
+    }
+
+    /// Whether there are more than were asked for.
+    pub fn is_cut(&self) -> bool {
+        false
+    }
+}
 
 impl Bgp {
     /// `bgp show`.
@@ -66,8 +80,8 @@ impl Bgp {
     }
 
     /// `bgp show routes`.
-    pub async fn routes(&self, args: RoutesArgs) -> Result<RouteList, String> {
-        let Some(live) = self.live() else { return Ok(RouteList { routes: Vec::new() }) };
+    pub async fn routes(&self, args: RoutesArgs) -> Result<Routes, String> {
+        let Some(live) = self.live() else { return Ok(Routes(None)) };
         let handle = &live.handle;
         let names = handle.query(|s| s.peers().map(|peer| (peer.key, peer.name)).collect());
         let names: Arc<Names> = Arc::new(names.await.map_err(gone)?);
@@ -86,7 +100,7 @@ impl Bgp {
         // By prefix; of one prefix as they came, the best first.
         rows.sort_by_key(|(prefix, _)| *prefix);
         self.name_owners(&mut rows).await;
-        Ok(RouteList { routes: rows.into_iter().map(|(_, row)| row).collect() })
+        Ok(Routes(Some(rows.into_iter().map(|(_, row)| row).collect())))
     }
 
     async fn name_owners(&self, rows: &mut [(IpNet, RouteRow)]) {

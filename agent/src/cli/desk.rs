@@ -1,4 +1,5 @@
-//! An agent for tests: the real admin socket, and a function that answers.
+//! An agent for tests: the real admin socket, and a function that answers. What it says under
+//! `routes` is sent as an agent sends routes, in parts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +8,8 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use crate::server::admin::{self, Answers};
+use crate::news::{Listener, News};
+use crate::server::admin::{self, Answer, Answers, Rows, op};
 use crate::server::socket::Socket;
 
 /// Answers until it is dropped.
@@ -17,27 +19,57 @@ pub(super) struct Desk {
     _runtime: Runtime,
 }
 
-struct Clerk<F>(F);
+struct Clerk<F> {
+    says: F,
+    news: News,
+}
 
 impl<F> Answers for Clerk<F>
 where
     F: Fn(&str, &Value) -> Result<Value, String> + Send + Sync + 'static,
 {
-    async fn answer(&self, op: &str, args: &Value) -> Result<Value, String> {
-        (self.0)(op, args)
+    type Rows = OneByOne;
+
+    async fn answer(&self, op: &str, args: &Value) -> Result<Answer<OneByOne>, String> {
+        let mut said = (self.says)(op, args)?;
+        match said.get_mut("routes").map(Value::take) {
+            Some(Value::Array(rows)) if op == op::BGP_ROUTES => {
+                Ok(Answer::Parts(OneByOne(rows.into_iter())))
+            }
+            _ => Ok(Answer::Whole(said)),
+        }
+    }
+
+    fn news(&self) -> Listener {
+        self.news.listen()
+    }
+}
+
+struct OneByOne(std::vec::IntoIter<Value>);
+
+impl Rows for OneByOne {
+    type Row = Value;
+
+    async fn next(&mut self) -> Result<Option<Vec<Value>>, String> {
+        Ok(self.0.next().map(|row| vec![row]))
+    }
+
+    fn is_cut(&self) -> bool {
+        false
     }
 }
 
 /// A desk where this function answers.
 pub(super) fn open(
-    clerk: impl Fn(&str, &Value) -> Result<Value, String> + Send + Sync + 'static,
+    says: impl Fn(&str, &Value) -> Result<Value, String> + Send + Sync + 'static,
 ) -> Desk {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("admin.sock");
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let listening = runtime.block_on(Socket::open(&socket)).unwrap();
-    runtime.spawn(admin::serve(Arc::new(listening), Arc::new(Clerk(clerk))));
+    let clerk = Clerk { says, news: News::default() };
+    runtime.spawn(admin::serve(Arc::new(listening), Arc::new(clerk)));
     Desk { socket, _dir: dir, _runtime: runtime }
 }
 

@@ -21,6 +21,7 @@ use flock_dataplane::{Dataplane, NodeRoute};
 use ipnet::IpNet;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
+use crate::news::News;
 use crate::pods::book::{Attachment, own_addresses};
 use crate::pods::ledger::Ledger;
 use crate::pods::pod_key;
@@ -82,6 +83,8 @@ struct Signal {
     hushed: AtomicBool,
     /// More is announced than before.
     more: Notify,
+    /// Rung after each pass: the world, a pod or what follows from them changed.
+    news: News,
     /// The book is complete: before that, every route of a living pod would seem unwanted.
     begun: Notify,
 }
@@ -98,8 +101,8 @@ impl Signal {
 
 impl Reconciler {
     /// Starts the task; it does nothing until `begin`.
-    pub fn start(ledger: Ledger, dataplane: Dataplane, source: Source) -> Self {
-        let signal = Arc::new(Signal::default());
+    pub fn start(ledger: Ledger, dataplane: Dataplane, source: Source, news: News) -> Self {
+        let signal = Arc::new(Signal { news, ..Signal::default() });
         signal.recheck.store(true, Ordering::Release);
         let (publish, done) = watch::channel(0);
         let (questions, asked) = mpsc::channel(QUESTIONS);

@@ -129,6 +129,7 @@ impl Task {
             }
             // Told also after a failure: an ADD does not hang on another pod's route.
             publish.send_replace(asked);
+            self.signal.news.ring();
         }
     }
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::admin::{self, Answers, NoArgs, op};
-use crate::bgp::Bgp;
+use super::admin::{self, Answer, Answers, NoArgs, Rows, op};
+use crate::bgp::{Bgp, Routes};
+use crate::cli::bgp::RouteRow;
 use crate::doctor::Doctor;
+use crate::news::{Listener, News};
 use crate::pods::Pods;
 
 /// Everybody who is asked.
@@ -18,10 +20,14 @@ pub struct Desk {
     pub bgp: Bgp,
     /// What is wrong.
     pub doctor: Doctor,
+    /// Rings when an answer may be another.
+    pub news: News,
 }
 
 impl Answers for Desk {
-    async fn answer(&self, op: &str, args: &Value) -> Result<Value, String> {
+    type Rows = Routes;
+
+    async fn answer(&self, op: &str, args: &Value) -> Result<Answer<Routes>, String> {
         if !matches!(op, op::BGP_PEERS | op::BGP_ROUTES | op::DRAIN) {
             admin::args::<NoArgs>(args)?;
         }
@@ -30,15 +36,31 @@ impl Answers for Desk {
             op::CHECK => json(self.doctor.examine().await),
             op::BGP_SUMMARY => json(self.bgp.summary().await),
             op::BGP_PEERS => json(self.bgp.peers(&admin::args(args)?).await),
-            op::BGP_ROUTES => json(self.bgp.routes(admin::args(args)?).await),
+            op::BGP_ROUTES => self.bgp.routes(admin::args(args)?).await.map(Answer::Parts),
             op::DRAIN => json(self.bgp.drain(admin::args(args)?).await),
             op::DRAIN_UNDO => json(self.bgp.undo_drain().await),
             op::DRAIN_STATUS => json(self.bgp.drain_status().await),
             other => Err(format!("unknown op {other:?}; expected one of {}", op::ALL.join(", "))),
         }
     }
+
+    fn news(&self) -> Listener {
+        self.news.listen()
+    }
 }
 
-fn json(answer: Result<impl serde::Serialize, String>) -> Result<Value, String> {
-    serde_json::to_value(answer?).map_err(|error| error.to_string())
+impl Rows for Routes {
+    type Row = RouteRow;
+
+    async fn next(&mut self) -> Result<Option<Vec<RouteRow>>, String> {
+        Routes::next(self).await
+    }
+
+    fn is_cut(&self) -> bool {
+        Routes::is_cut(self)
+    }
+}
+
+fn json(answer: Result<impl serde::Serialize, String>) -> Result<Answer<Routes>, String> {
+    serde_json::to_value(answer?).map(Answer::Whole).map_err(|error| error.to_string())
 }

@@ -12,13 +12,14 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
 
 use super::Show;
-use super::ask::ask;
+use super::ask::{self, ask};
 use super::output::{self, Look};
 use crate::server::admin::{NoArgs, op};
 pub use answer::{
@@ -167,7 +168,11 @@ fn show_peer(show: &Show, name: &PeerName, look: Look) -> anyhow::Result<String>
 
 fn show_routes(show: &Show, question: &RoutesArgs, look: Look) -> anyhow::Result<String> {
     let socket = &show.admin_socket;
-    let list: RouteList = ask(socket, op::BGP_ROUTES, question)?;
+    let mut list = RouteList { routes: Vec::new() };
+    ask::rows(socket, op::BGP_ROUTES, question, |rows| {
+        list.routes.extend(rows);
+        Ok(ControlFlow::Continue(()))
+    })?;
     // Nothing of a peer that there is differs from a name that was mistyped.
     if let Some(name) = question.peer.as_ref().filter(|_| list.routes.is_empty())
         && ask_peers(socket, Some(name))?.peers.is_empty()
