@@ -132,8 +132,9 @@ impl Agent {
         tokio::spawn(admin::serve(admin.clone(), desk.clone()));
         if let Some(port) = port {
             let address = port.local_addr()?;
-            let site = http::Site { desk, page: args.http_page.at(address) };
-            tracing::info!(%address, page = site.page, "serving HTTP");
+            let page = args.http_page.at(address);
+            let site = http::Site::new(desk, page.then(|| http::OwnNames::at(address, &node)));
+            tracing::info!(%address, page, "serving HTTP");
             tokio::spawn(http::serve(port, Arc::new(site)));
         }
         let server = cni::Server::default();

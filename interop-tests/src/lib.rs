@@ -20,6 +20,7 @@
 //! | [`node`], [`manifests`] | a node with its agent, and the files that steer it |
 //! | [`pod`], [`plugin`] | a pod's namespace, and one CNI call as a runtime makes it |
 //! | [`network`], [`chain`] | network configurations, and conflists run as libcni runs them |
+//! | [`browser`] | a real browser in a namespace, driven by hand |
 //! | [`raw`] | the CNI socket spoken directly, also badly |
 //! | [`recorder`] | what a runtime really passed to the plugin |
 //! | [`router`] | real routers: BIRD, FRR, GoBGP, OpenBGPD, ExaBGP |
@@ -36,6 +37,7 @@
 
 pub mod bench;
 pub mod binaries;
+pub mod browser;
 pub mod capture;
 pub mod chain;
 pub mod containerd;

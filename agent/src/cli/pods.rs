@@ -42,6 +42,10 @@ pub struct PodRow {
     pub host_interface: String,
     /// Ready, and not terminating.
     pub ready: bool,
+
+    // Beyond the contract.
+    /// Of `anycast`, those that this node announces, for this pod or another.
+    pub announced: Vec<IpAddr>,
 }
 
 /// Asks and prints.
@@ -114,6 +118,7 @@ mod tests {
                 state: "committed".into(),
                 host_interface: "flock01234567".into(),
                 ready: true,
+                announced: vec![],
             }],
         }
     }
@@ -126,6 +131,7 @@ mod tests {
             keys,
             [
                 "addresses",
+                "announced",
                 "anycast",
                 "containerId",
                 "hostInterface",

@@ -5,8 +5,11 @@
 //! bounded amount: one request a connection, so much of a head, so long in all. A caller that wants
 //! to be told of changes is let stay longer, and there are few places for those.
 
+mod api;
+mod page;
 mod reply;
 mod site;
+mod visitor;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -24,6 +27,7 @@ use tokio::time::Instant;
 
 pub use reply::Body;
 pub use site::Site;
+pub use visitor::OwnNames;
 
 /// Connections served at a time; more wait in the kernel's backlog.
 const CONNECTIONS: usize = 64;
