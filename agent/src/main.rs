@@ -4,32 +4,17 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
-use flock_agent::cli::drain::Ended;
+use flock_agent::cli::exit::{self, Ended};
 use flock_agent::cli::{self, Cli, Command};
 use flock_agent::{install, run};
 
-/// The agent cannot be asked, as opposed to: it was asked and found something wrong.
-const CANNOT_ASK: u8 = 2;
-/// As shells have it for a command that SIGINT ended.
-const INTERRUPTED: u8 = 130;
-
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Run(args) => run::main(args).map(|()| ExitCode::SUCCESS),
-        Command::Pods(show) => cli::pods::run(&show).map(|()| ExitCode::SUCCESS),
-        Command::Check(show) => match cli::check::run(&show) {
-            Ok(true) => Ok(ExitCode::SUCCESS),
-            Ok(false) => Ok(ExitCode::FAILURE),
-            Err(error) => {
-                eprintln!("flock-agent: {error:#}");
-                return ExitCode::from(CANNOT_ASK);
-            }
-        },
-        Command::Bgp(args) => cli::bgp::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::Drain(args) => cli::drain::run(&args).map(|ended| match ended {
-            Ended::Done => ExitCode::SUCCESS,
-            Ended::Interrupted => ExitCode::from(INTERRUPTED),
-        }),
+        Command::Run(args) => run::main(args).map(|()| Ended::Done),
+        Command::Pods(show) => cli::pods::run(&show),
+        Command::Check(show) => cli::check::run(&show),
+        Command::Bgp(args) => cli::bgp::run(&args),
+        Command::Drain(args) => cli::drain::run(&args),
         Command::Install(args) => install_once(&args),
         Command::Completions { shell } => {
             clap_complete::generate(
@@ -38,16 +23,16 @@ fn main() -> ExitCode {
                 "flock-agent",
                 &mut std::io::stdout(),
             );
-            Ok(ExitCode::SUCCESS)
+            Ok(Ended::Done)
         }
     };
-    outcome.unwrap_or_else(|error| {
+    if let Err(error) = &outcome {
         eprintln!("flock-agent: {error:#}");
-        ExitCode::FAILURE
-    })
+    }
+    ExitCode::from(exit::code(&outcome))
 }
 
-fn install_once(args: &cli::Install) -> anyhow::Result<ExitCode> {
+fn install_once(args: &cli::Install) -> anyhow::Result<Ended> {
     let mut written = install::plugins(&args.places)?;
     written.extend(install::conflist(&args.places, &args.socket, &args.spool)?);
     if written.is_empty() {
@@ -56,5 +41,5 @@ fn install_once(args: &cli::Install) -> anyhow::Result<ExitCode> {
     for path in written {
         cli::output::print(&format!("installed {}\n", path.display()))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Ended::Done)
 }

@@ -39,7 +39,7 @@ pub use conflicts::Conflict;
 use drain::{DrainFile, Stage};
 use marker::Marker;
 use peers::Untold;
-pub use view::Routes;
+pub use view::{PAGE, Routes};
 
 /// Requests that may wait for the task; callers wait when it is full.
 const REQUESTS: usize = 8;

@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::Show;
-use super::ask::ask;
-use super::output::{self, Table, Tone};
-use crate::server::admin::{NoArgs, op};
+use super::exit::Ended;
+use super::output::{Look, Table, Tone, fold};
+use super::view::View;
+use crate::server::admin::op;
 
 /// The answer: `-o json` prints exactly this.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,16 +47,17 @@ impl Report {
     }
 }
 
-/// Asks and prints; true when nothing failed.
-pub fn run(show: &Show) -> anyhow::Result<bool> {
-    let report: Report = ask(&show.admin_socket, op::CHECK, &NoArgs {})?;
-    if !output::machine(show.output, &report)? {
-        output::print(&render(&report, output::colour()))?;
+/// Asks and prints, once or again and again.
+pub fn run(show: &Show) -> anyhow::Result<Ended> {
+    let view = View::new(op::CHECK, |report: &Report, look| Ok(render(report, look)));
+    if show.watch {
+        return view.show(show);
     }
-    Ok(!report.failed())
+    let report = view.once(show)?;
+    Ok(if report.failed() { Ended::Wrong } else { Ended::Done })
 }
 
-fn render(report: &Report, colour: bool) -> String {
+fn render(report: &Report, look: Look) -> String {
     let mut table = Table::new(vec!["CHECK", "STATUS", "FOUND"]);
     for finding in &report.findings {
         let (word, tone) = match finding.status {
@@ -69,12 +71,13 @@ fn render(report: &Report, colour: bool) -> String {
             (finding.message.clone(), Tone::Plain),
         ]);
     }
-    let mut text = table.render(colour);
+    let mut text = table.draw(look);
     let remedies: Vec<_> = report.findings.iter().filter(|f| !f.remedy.is_empty()).collect();
     if !remedies.is_empty() {
         text.push_str("\nWhat to do:\n");
         for finding in remedies {
-            text.push_str(&format!("  {}: {}\n", finding.check, finding.remedy));
+            let line = format!("  {}: {}\n", finding.check, finding.remedy);
+            text.push_str(&fold(&line, look.width, 4));
         }
     }
     text
@@ -104,7 +107,7 @@ mod tests {
         };
         assert!(report.failed());
         assert_eq!(
-            render(&report, false),
+            render(&report, Look::PIPE),
             "CHECK   STATUS  FOUND\nstore   ok      3 pods\nsysctl  FAIL    off\n\nWhat to do:\n  sysctl: turn it on\n"
         );
     }

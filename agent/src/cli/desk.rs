@@ -15,8 +15,18 @@ use crate::server::socket::Socket;
 /// Answers until it is dropped.
 pub(super) struct Desk {
     pub(super) socket: PathBuf,
-    _dir: tempfile::TempDir,
-    _runtime: Runtime,
+    /// Rung by a test: who watches is answered anew.
+    pub(super) news: News,
+    place: tempfile::TempDir,
+    runtime: Runtime,
+}
+
+impl Desk {
+    /// As an agent that is killed; another may come in its place.
+    pub(super) fn close(self) -> tempfile::TempDir {
+        self.runtime.shutdown_background();
+        self.place
+    }
 }
 
 struct Clerk<F> {
@@ -63,14 +73,27 @@ impl Rows for OneByOne {
 pub(super) fn open(
     says: impl Fn(&str, &Value) -> Result<Value, String> + Send + Sync + 'static,
 ) -> Desk {
-    let dir = tempfile::tempdir().unwrap();
-    let socket = dir.path().join("admin.sock");
+    open_at(tempfile::tempdir().unwrap(), says)
+}
+
+/// The same where another was.
+pub(super) fn open_at(
+    place: tempfile::TempDir,
+    says: impl Fn(&str, &Value) -> Result<Value, String> + Send + Sync + 'static,
+) -> Desk {
+    let socket = place.path().join("admin.sock");
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let listening = runtime.block_on(Socket::open(&socket)).unwrap();
-    let clerk = Clerk { says, news: News::default() };
-    runtime.spawn(admin::serve(Arc::new(listening), Arc::new(clerk)));
-    Desk { socket, _dir: dir, _runtime: runtime }
+    let (at, news) = (socket.clone(), News::default());
+    let clerk = Clerk { says, news: news.clone() };
+    let (opened, is_open) = std::sync::mpsc::channel();
+    runtime.spawn(async move {
+        let listening = Socket::open(&at).await.unwrap();
+        opened.send(()).unwrap();
+        admin::serve(Arc::new(listening), Arc::new(clerk)).await;
+    });
+    is_open.recv().unwrap();
+    Desk { socket, news, place, runtime }
 }
 
 /// An answer.

@@ -8,8 +8,11 @@ pub mod check;
 mod desk;
 pub mod drain;
 mod elapsed;
+pub mod exit;
 pub mod output;
 pub mod pods;
+mod view;
+mod watch;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,6 +30,7 @@ pub const ADMIN_SOCKET: &str = "/run/flock/admin.sock";
     name = "flock-agent",
     version,
     about = "A CNI agent for nodes that peer with their routers by BGP",
+    after_help = exit::HELP,
     max_term_width = 100
 )]
 pub struct Cli {
@@ -187,6 +191,10 @@ pub struct Show {
         display_order = BEHIND
     )]
     pub output: output::Form,
+
+    /// Show it again whenever it changes, until Ctrl-C
+    #[arg(short, long, global = true, display_order = BEHIND)]
+    pub watch: bool,
 }
 
 /// Where to install.

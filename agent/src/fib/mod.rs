@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flock_bgp::RouteChange;
 use flock_dataplane::Dataplane;
 use ipnet::IpNet;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 /// Commands that may wait; callers wait when it is full.
 const COMMANDS: usize = 32;
@@ -31,15 +31,13 @@ enum Command {
     Hold(bool),
     /// Interfaces or routes are not what they were.
     Recheck,
-    /// How many routes the kernel has.
-    Installed(oneshot::Sender<BTreeSet<IpNet>>),
 }
 
 /// The handle on the task.
 #[derive(Clone)]
 pub struct Fib {
     commands: mpsc::Sender<Command>,
-    /// What the kernel has of ours, for those who hear that a route went.
+    /// What the kernel has of ours, for those who hear that a route went, and for people.
     installed: Arc<Mutex<BTreeSet<IpNet>>>,
 }
 
@@ -85,11 +83,15 @@ impl Fib {
         }
     }
 
-    /// The prefixes that the kernel has.
-    pub async fn installed(&self) -> BTreeSet<IpNet> {
-        let (answer, answered) = oneshot::channel();
-        self.tell(Command::Installed(answer)).await;
-        answered.await.unwrap_or_default()
+    /// How many routes the kernel has.
+    pub fn installed(&self) -> usize {
+        known(&self.installed).len()
+    }
+
+    /// Which of these prefixes the kernel has, one by one.
+    pub fn installed_of<'a>(&self, prefixes: impl Iterator<Item = &'a IpNet>) -> Vec<bool> {
+        let installed = known(&self.installed);
+        prefixes.map(|prefix| installed.contains(prefix)).collect()
     }
 
     /// A task that has ended takes the agent with it; nothing to do about here.

@@ -142,9 +142,6 @@ impl Task {
                     self.recheck_by(at);
                 }
             }
-            Command::Installed(answer) => {
-                let _ = answer.send(self.installed.keys().copied().collect());
-            }
         }
     }
 

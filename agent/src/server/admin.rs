@@ -27,6 +27,8 @@ pub use talk::serve;
 
 /// The version of the words below.
 pub const VERSION: u32 = 1;
+/// How an answer to an op begins that the agent does not have.
+pub const UNKNOWN_OP: &str = "unknown op";
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

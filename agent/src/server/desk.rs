@@ -40,7 +40,10 @@ impl Answers for Desk {
             op::DRAIN => json(self.bgp.drain(admin::args(args)?).await),
             op::DRAIN_UNDO => json(self.bgp.undo_drain().await),
             op::DRAIN_STATUS => json(self.bgp.drain_status().await),
-            other => Err(format!("unknown op {other:?}; expected one of {}", op::ALL.join(", "))),
+            other => {
+                let all = op::ALL.join(", ");
+                Err(format!("{} {other:?}; expected one of {all}", admin::UNKNOWN_OP))
+            }
         }
     }
 

@@ -7,7 +7,57 @@ use crate::cli::output::{Look, Table, Tone};
 
 const LEGEND: &str = "\n* best   = shares the best's traffic   ! refused\n";
 
+/// All of them at once.
 pub(super) fn render(routes: &[RouteRow], which: Which, look: Look) -> String {
+    let mut table = RouteTable::new(which, look);
+    let mut text = table.flow(routes);
+    text.push_str(table.legend());
+    text
+}
+
+/// A table that is drawn as its rows come.
+pub(super) struct RouteTable {
+    which: Which,
+    look: Look,
+    /// From the first rows on.
+    table: Option<Table>,
+}
+
+impl RouteTable {
+    pub(super) fn new(which: Which, look: Look) -> Self {
+        Self { which, look, table: None }
+    }
+
+    /// The text of these rows, below headings where they are the first.
+    pub(super) fn flow(&mut self, routes: &[RouteRow]) -> String {
+        let (which, look) = (self.which, self.look);
+        // Most tables need no such column, and are the narrower for it.
+        let has_notes = routes.iter().any(|route| !note(route).0.is_empty());
+        let table = self.table.get_or_insert_with(|| empty(which, look, has_notes));
+        for route in routes {
+            let mut row = match which {
+                Which::Advertised => told(route),
+                _ => known(route),
+            };
+            if look.wide {
+                row.extend(wide(route));
+            }
+            if has_notes {
+                row.push(note(route));
+            }
+            table.row(row);
+        }
+        table.flow(look)
+    }
+
+    /// Below the last row: what the marks mean.
+    pub(super) fn legend(&self) -> &'static str {
+        let has_marks = self.which != Which::Advertised && self.table.is_some();
+        if has_marks && (self.look.wide || self.look.terminal) { LEGEND } else { "" }
+    }
+}
+
+fn empty(which: Which, look: Look, has_notes: bool) -> Table {
     let mut headings = match which {
         Which::Advertised => vec!["PREFIX", "TO", "OWNER", "NEXT HOP", "AS PATH"],
         _ => vec!["  PREFIX", "SOURCE", "FROM", "NEXT HOP", "AS PATH"],
@@ -15,36 +65,19 @@ pub(super) fn render(routes: &[RouteRow], which: Which, look: Look) -> String {
     if look.wide {
         headings.extend(["COMMUNITIES", "LARGE COMMUNITIES", "MED", "LOCAL PREF", "INSTALLED"]);
     }
-    // Most tables need no such column, and are the narrower for it.
-    let has_notes = routes.iter().any(|route| !note(route).0.is_empty());
     if has_notes {
         headings.push("NOTE");
     }
-    let mut table = Table::new(headings).numbers(&["MED", "LOCAL PREF"]);
-    for route in routes {
-        let mut row = match which {
-            Which::Advertised => told(route),
-            _ => known(route),
-        };
-        if look.wide {
-            row.extend(wide(route));
-        }
-        if has_notes {
-            row.push(note(route));
-        }
-        table.row(row);
-    }
-    let mut text = table.render(look.colour);
-    if which != Which::Advertised && (look.wide || look.terminal) {
-        text.push_str(LEGEND);
-    }
-    text
+    Table::new(headings).numbers(&["MED", "LOCAL PREF"])
 }
 
 /// What to say when nothing was found.
 pub(super) fn none(question: &RoutesArgs) -> String {
     match question.prefix {
         None => "No routes.\n".into(),
+        Some(Destination::Prefix(prefix)) if question.within => {
+            format!("No route for {prefix} or within it.\n")
+        }
         Some(Destination::Prefix(prefix)) => format!("No route for {prefix}.\n"),
         Some(Destination::Address(address)) => format!("No route holds {address}.\n"),
     }

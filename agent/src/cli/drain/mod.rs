@@ -12,9 +12,9 @@ use anyhow::bail;
 use clap::Args;
 
 use super::ask::ask;
+use super::exit::Ended;
 use super::output;
 use crate::server::admin::{NoArgs, op};
-pub use follow::Ended;
 pub use status::{DrainArgs, DrainSession, DrainState, DrainStatus, Wait};
 
 /// Below the flags.

@@ -25,6 +25,7 @@ mod table;
 mod told;
 mod transmit;
 mod view;
+mod walk;
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -38,6 +39,7 @@ use self::path::{Path, Set, Who};
 use self::shared::Shared;
 use self::table::Table;
 pub use self::view::{PathView, RouteView, ToldView};
+pub use self::walk::Spot;
 use crate::config::Origination;
 use crate::event::{PeerKey, RouteChange};
 use crate::policy::Withheld;

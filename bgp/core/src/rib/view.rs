@@ -107,6 +107,14 @@ impl Rib {
         }
     }
 
+    /// What a peer was told of this very prefix; `None`: nothing.
+    pub(crate) fn told_of(&self, peer: PeerKey, net: IpNet) -> Option<ToldView> {
+        match net.trunc() {
+            IpNet::V4(net) => self.ipv4.told_of(&self.shared, peer, net),
+            IpNet::V6(net) => self.ipv6.told_of(&self.shared, peer, net),
+        }
+    }
+
     /// What a peer is to be told of a prefix, or why it is not; `None`: it has no route, or the
     /// peer no session. (Whether it fits into a message is found out by telling it.)
     pub(crate) fn export(&self, peer: PeerKey, net: IpNet) -> Option<Result<Attributes, Withheld>> {
@@ -191,6 +199,12 @@ impl<N: Net> Table<N> {
             let net = self.prefixes.net(slot)?.into();
             Some(ToldView { net, attributes: as_told::<N>(outlet, content, shared) })
         })
+    }
+
+    fn told_of(&self, shared: &Shared, peer: PeerKey, net: N) -> Option<ToldView> {
+        let outlet = self.outlet(peer)?;
+        let content = outlet.told.get(self.prefixes.find(net)?).content()?;
+        Some(ToldView { net: net.into(), attributes: as_told::<N>(outlet, content, shared) })
     }
 
     fn export(

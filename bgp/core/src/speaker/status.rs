@@ -1,6 +1,7 @@
 //! What people see: peers as they are, routes as they are. Reads, never changes.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::fsm;
 use crate::peer::{Messages, Peer, Session, Stage, Telling};
 use crate::policy::Withheld;
 use crate::restart;
-use crate::rib::{RouteView, ToldView};
+use crate::rib::{RouteView, Spot, ToldView};
 use crate::timer::Clock;
 
 /// RFC 4271 §8.2.2, for people.
@@ -186,6 +187,39 @@ impl Speaker {
     /// What a peer was told.
     pub fn advertised(&self, peer: PeerKey, family: Family) -> impl Iterator<Item = ToldView> + '_ {
         self.rib.told(peer, family)
+    }
+
+    /// What a peer was told of this very prefix; `None`: nothing.
+    pub fn told_of(&self, peer: PeerKey, net: IpNet) -> Option<ToldView> {
+        self.rib.told_of(peer, net)
+    }
+
+    /// The places of a family in the table are those before this one.
+    pub fn places(&self, family: Family) -> u32 {
+        self.rib.places(family)
+    }
+
+    /// The prefixes in these places, in no order. One that is there during a walk over all places
+    /// is met once, whatever else happens between two pieces of it.
+    pub fn spots(&self, family: Family, places: Range<u32>) -> impl Iterator<Item = Spot<'_>> + '_ {
+        self.rib.spots(family, places)
+    }
+
+    /// The prefixes that a peer was told, with their places, in no order; a walk in pieces goes on
+    /// behind the last place.
+    pub fn told_spots(
+        &self,
+        peer: PeerKey,
+        family: Family,
+        after: Option<u32>,
+    ) -> impl Iterator<Item = (u32, IpNet)> + '_ {
+        self.rib.told_spots(peer, family, after)
+    }
+
+    /// How many prefixes have a path that a peer told and that policy let in. Counted as it
+    /// changes: costs nothing.
+    pub fn learned(&self, family: Family) -> u32 {
+        self.rib.learned(family)
     }
 
     /// What a peer is to be told of a prefix, or why it is not; `None`: there is no route, or no

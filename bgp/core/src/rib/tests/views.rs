@@ -80,6 +80,29 @@ fn a_walk_goes_on_where_it_ended() {
     assert_eq!(seen, (0..100).map(|n| nth(n).into()).collect::<Vec<IpNet>>());
 }
 
+#[test]
+fn a_prefix_keeps_its_place_whatever_comes_and_goes() {
+    let mut rib = rib();
+    for n in 0..1000 {
+        learn(&mut rib, 1, nth(n), said(1, 1));
+    }
+    let mut seen = Vec::new();
+    for from in (0..).step_by(10).take_while(|from| *from < 2000) {
+        // Every third goes, others come in their places and behind them.
+        for n in (from..from + 10).filter(|n| n % 3 == 0 && *n < 1000) {
+            rib.unlearn(key(1), nth(n), 0);
+            learn(&mut rib, 2, nth(5000 + n), said(2, 1));
+            learn(&mut rib, 2, nth(9000 + n), said(2, 1));
+        }
+        seen.extend(rib.spots(Family::Ipv4, from..from + 10).map(|spot| spot.net));
+    }
+    assert!(rib.places(Family::Ipv4) < 2000, "all were looked at");
+    for stayed in (0..1000).filter(|n| n % 3 != 0) {
+        let met = seen.iter().filter(|net| **net == IpNet::from(nth(stayed))).count();
+        assert_eq!(met, 1, "{stayed}");
+    }
+}
+
 /// In the words in which the peer heard it.
 #[test]
 fn what_a_peer_was_told() {
