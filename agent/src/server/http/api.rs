@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::Stay;
 use super::reply::{Body, reply};
-use crate::cli::bgp::{PeersArgs, RoutesArgs};
+use crate::cli::bgp::{Destination, PeersArgs, RoutesArgs};
 use crate::cli::check::Report;
 use crate::server::admin::{self, NoArgs};
 use crate::server::desk::Desk;
@@ -96,14 +96,7 @@ impl Api {
         match question {
             Question::Summary => json(&bgp.summary().await?),
             Question::Peers(args) => json(&bgp.peers(&args).await?),
-            Question::Routes(args) => {
-                let mut rows = bgp.routes(args).await?;
-                let mut routes = Vec::new();
-                while let Some(more) = rows.next().await? {
-                    routes.extend(more);
-                }
-                json(&crate::cli::bgp::RouteList { routes })
-            }
+            Question::Routes(args) => json(&bgp.routes_page(args).await?),
             Question::Pods => json(&pods.list().await.map_err(|error| error.to_string())?),
             Question::Check => json(&self.examine().await?),
             Question::Events => Ok(Vec::new()),
@@ -132,12 +125,7 @@ fn read(name: &str, query: &str) -> Result<Question, Refused> {
     match name {
         "summary" => none(Question::Summary),
         "peers" => args(&given).map(Question::Peers),
-        "routes" => {
-            let mut given = given.clone();
-            given.remove("limit");
-            given.remove("find");
-            args(&given).map(Question::Routes)
-        }
+        "routes" => routes(&given).map(Question::Routes),
         "pods" => none(Question::Pods),
         "check" => none(Question::Check),
         "events" => none(Question::Events),
@@ -149,21 +137,44 @@ fn read(name: &str, query: &str) -> Result<Question, Refused> {
     .map_err(bad)
 }
 
-/// The arguments, as the admin socket has them; only numbers are written differently.
+/// What is looked for may be written in one place: an address finds the routes that hold it, and
+/// anything else what has it in its prefix, owner or peer.
+fn routes(given: &BTreeMap<String, String>) -> Result<RoutesArgs, String> {
+    let mut wanted: RoutesArgs = args(given)?;
+    wanted.check()?;
+    // One that ends like this is being typed still, or is the beginning of prefixes.
+    let whole = given.get("find").map(|text| text.trim()).filter(|text| !text.ends_with("::"));
+    if let Some(address) = whole.and_then(|text| text.parse().ok())
+        && wanted.prefix.is_none()
+    {
+        wanted.prefix = Some(Destination::Address(address));
+        wanted.find = None;
+    }
+    Ok(wanted)
+}
+
+/// The arguments, as the admin socket has them; what is no text there is written as text here.
 fn args<T: DeserializeOwned>(given: &BTreeMap<String, String>) -> Result<T, String> {
-    let value = |name: &str, text: &str| match name {
-        "limit" => text
-            .parse::<u32>()
-            .map(Value::from)
-            .map_err(|_| format!("limit: {text:?} is not a number; write for example 200")),
-        _ => Ok(Value::from(text)),
-    };
-    let object = given.iter().map(|(name, text)| Ok((name.clone(), value(name, text)?)));
-    let object = Value::Object(object.collect::<Result<_, String>>()?);
-    admin::args(&object).map_err(|error| match error.strip_prefix("args.") {
+    let object: Result<_, String> =
+        given.iter().map(|(name, text)| Ok((name.clone(), value(name, text)?))).collect();
+    admin::args(&Value::Object(object?)).map_err(|error| match error.strip_prefix("args.") {
         Some(rest) => rest.to_owned(),
         None => error,
     })
+}
+
+fn value(name: &str, text: &str) -> Result<Value, String> {
+    let wrong = |what| format!("{name}: {text:?} is {what}");
+    match name {
+        "limit" => text
+            .parse::<u32>()
+            .map(Value::from)
+            .map_err(|_| wrong("not a number; write for example 200")),
+        "within" => {
+            text.parse::<bool>().map(Value::from).map_err(|_| wrong("neither true nor false"))
+        }
+        _ => Ok(Value::from(text)),
+    }
 }
 
 fn json(answer: &impl Serialize) -> Result<Vec<u8>, String> {
@@ -172,4 +183,71 @@ fn json(answer: &impl Serialize) -> Result<Vec<u8>, String> {
 
 pub(super) fn refusal(status: StatusCode, words: &str) -> Response<Body> {
     reply(status, JSON, json!({ "error": words }).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_routes(query: &str) -> RoutesArgs {
+        match read("routes", query) {
+            Ok(Question::Routes(args)) => args,
+            other => panic!("{query}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn questions_are_those_of_the_admin_socket() {
+        assert_eq!(read("summary", ""), Ok(Question::Summary));
+        assert_eq!(read("events", "&"), Ok(Question::Events));
+        let named = PeersArgs { name: Some("tor a".parse().unwrap()) };
+        assert_eq!(read("peers", "name=tor+a"), Ok(Question::Peers(named)));
+        let query =
+            "prefix=10.0.0.0%2F8&within=true&which=received&peer=tor-a&limit=5&after=10.1.0.0/16";
+        let whole = r#"{"prefix":"10.0.0.0/8","within":true,"which":"received","peer":"tor-a",
+            "limit":5,"after":"10.1.0.0/16"}"#;
+        assert_eq!(read_routes(query), serde_json::from_str::<RoutesArgs>(whole).unwrap());
+        assert_eq!(read_routes("find=&peer=&which="), RoutesArgs::default());
+    }
+
+    #[test]
+    fn an_address_that_is_looked_for_finds_what_holds_it() {
+        let address = |text: &str| Some(Destination::Address(text.parse().unwrap()));
+        for (find, prefix) in [
+            ("10.0.0.7", address("10.0.0.7")),
+            ("+2001:db8::7+", address("2001:db8::7")),
+            ("2001:db8::", None),
+            ("2001:db8", None),
+            ("10.0.0.0/8", None),
+            ("10.0", None),
+            ("web-0", None),
+        ] {
+            let args = read_routes(&format!("find={find}"));
+            assert_eq!((args.prefix, args.find.is_none()), (prefix, prefix.is_some()), "{find}");
+        }
+        let both = read_routes("find=10.0.0.7&prefix=10.0.0.0/8");
+        assert!(both.find.is_some() && both.prefix != address("10.0.0.7"));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        let table = [
+            ("nothing", "", StatusCode::NOT_FOUND, "has summary, peers"),
+            ("summary/", "", StatusCode::NOT_FOUND, "has summary, peers"),
+            ("summary", "x=1", StatusCode::BAD_REQUEST, "x: unknown field"),
+            ("pods", "name=web", StatusCode::BAD_REQUEST, "name: unknown field"),
+            ("routes", "which=some", StatusCode::BAD_REQUEST, "which: unknown variant"),
+            ("routes", "limit=1e3", StatusCode::BAD_REQUEST, "limit: \"1e3\" is not a number"),
+            ("routes", "within=1", StatusCode::BAD_REQUEST, "within: \"1\" is neither"),
+            ("routes", "within=true", StatusCode::BAD_REQUEST, "wants a prefix"),
+            ("routes", "after=tor-a", StatusCode::BAD_REQUEST, "after: "),
+            ("routes", "prefix=10.0.0.1/8", StatusCode::BAD_REQUEST, "prefix: "),
+            ("routes", "find=%ff", StatusCode::BAD_REQUEST, "not UTF-8"),
+        ];
+        for (name, query, status, words) in table {
+            let (refused, why) = read(name, query).unwrap_err();
+            assert_eq!(refused, status, "{name} {query}: {why}");
+            assert!(why.contains(words), "{name} {query}: {why}");
+        }
+    }
 }

@@ -3,164 +3,137 @@
 // and the keys that work everywhere.
 
 (() => {
-  const { el, fill, text, link, row, tag } = Draw;
-  const views = [Sessions, Routes, Pods, Explain, Check];
-  const at = id => document.getElementById(id);
-  const clock = when => when.toTimeString().slice(0, 5);
+const { el, fill, text, link, row, tag } = Draw;
+const views = [Sessions, Routes, Pods, Explain, Check];
+const at = id => document.getElementById(id);
+const main = at('main');
 
-  let view = null;
-  const focused = new Map();
-  /// Where Esc leads back to from an explanation.
-  let from = '#/routes';
-  let summary = null;
+let summary = null;
+let view = null;
+/// What had the focus when a view was left.
+const focused = new Map();
+/// Where Esc leads back to from an explanation.
+let from = '#/routes';
 
-  // #/routes?find=10.0 is a view, what follows its name, and a query.
-  const place = () => {
-    const [path, query] = location.hash.replace(/^#\/?/, '').split('?');
-    const [name, ...rest] = path.split('/');
-    return { name, rest: decode(rest.join('/')), query: new URLSearchParams(query || '') };
-  };
+const decode = written => {
+  try {
+    return decodeURIComponent(written);
+  } catch {
+    return written;
+  }
+};
 
-  const decode = written => {
-    try {
-      return decodeURIComponent(written);
-    } catch {
-      return written;
-    }
-  };
+// #/routes?find=10.0 is a view, what follows its name, and a query.
+const go = change => {
+  const old = change?.oldURL ? new URL(change.oldURL).hash : '';
+  if (old.startsWith('#/') && !old.startsWith('#/explain')) from = old;
+  const [path, query] = location.hash.replace(/^#\/?/, '').split('?');
+  const [name, ...rest] = path.split('/');
+  const chosen = views.find(one => one.title.toLowerCase() === name) || Sessions;
+  const held = main.contains(document.activeElement) ? document.activeElement : null;
+  const isOther = chosen !== view;
+  if (isOther) focused.set(view, held);
+  view = chosen;
+  const root = view.open(decode(rest.join('/')), new URLSearchParams(query || ''));
+  if (isOther) {
+    fill(main, root);
+    // Focus goes where it was when this view was left, and with whoever followed a link inside.
+    const before = focused.get(view);
+    if (held && before?.isConnected) before.focus();
+    else if (held) main.focus({ preventScroll: true });
+  }
+  for (const tab of document.querySelectorAll('.views a')) {
+    if (tab.innerText === view.title) tab.setAttribute('aria-current', 'page');
+    else tab.removeAttribute('aria-current');
+  }
+  guard(refresh);
+};
 
-  const go = change => {
-    const old = change?.oldURL ? new URL(change.oldURL).hash : '';
-    if (old.startsWith('#/') && !old.startsWith('#/explain')) from = old;
-    if (location.hash && !location.hash.startsWith('#/')) return;
-    const { name, rest, query } = place();
-    const chosen = views.find(one => one.name === name) || Sessions;
-    const isOther = chosen !== view;
-    const main = at('main');
-    const held = main.contains(document.activeElement) ? document.activeElement : null;
-    if (view && isOther) focused.set(view, held);
-    view = chosen;
-    const root = view.open(rest, query);
-    if (isOther) {
-      fill(main, root);
-      // Focus goes where it was when this view was left, and with whoever followed a link inside.
-      const before = focused.get(view);
-      if (held && before?.isConnected) before.focus();
-      else if (held) main.focus({ preventScroll: true });
-    }
-    for (const tab of document.querySelectorAll('.views a')) {
-      if (tab.hash === `#/${view.name}`) tab.setAttribute('aria-current', 'page');
-      else tab.removeAttribute('aria-current');
-    }
-    headline();
-    if (summary) refresh(view);
-  };
+const guard = async act => {
+  try {
+    await act();
+  } catch (error) {
+    if (!(error instanceof Agent.Refusal)) throw error;
+    complain(error.message);
+  }
+};
 
-  const refresh = async shown => {
-    try {
-      await shown.refresh(summary);
-    } catch (error) {
-      if (error instanceof Agent.Refusal) complain(error.message);
-    }
-  };
+const refresh = async () => {
+  const down = summary ? summary.peers.filter(peer => peer.state !== 'Established').length : 0;
+  document.title = Draw.plain(`${down ? `${down} down · ` : ''}${view.title} · ${summary?.node || 'flock'}`);
+  if (summary) await view.refresh(summary);
+};
 
-  const look = async () => {
-    try {
-      summary = await Agent.ask('summary');
-      complain('');
-      header();
-      Sessions.note(summary);
-      headline();
-      await refresh(view);
-    } catch (error) {
-      if (error instanceof Agent.Refusal) complain(error.message);
-    }
-  };
+const look = async () => {
+  summary = await Agent.ask('summary') || summary;
+  if (Agent.isAway()) return;
+  complain('');
+  header(summary.peers.filter(peer => peer.state === 'Established').length, summary.peers.length);
+  Sessions.note(summary);
+  await refresh();
+};
 
-  const headline = () => {
-    const node = summary ? summary.node : 'flock';
-    const down = summary ? summary.peers.filter(peer => peer.state !== 'Established').length : 0;
-    document.title = Draw.plain(`${down ? `${down} down · ` : ''}${view.title} · ${node}`);
-  };
+const header = (up, all) => {
+  at('node').textContent = Draw.plain(summary.node);
+  Table.show(at('who'), row(summary.asn === null ? [tag('no BGP', 'plain')] : [
+    text(`AS ${summary.asn}`, 'fact'), text(`router ID ${summary.routerId}`, 'fact'),
+    summary.drain ? tag(summary.drain, 'warn') : tag('in service', 'plain'),
+  ]));
+  const { originated, learned, installed } = summary;
+  figure('Sessions up', 'sessions', `${up} of ${all}`, up < all && 'tone-bad');
+  figure('Originated', 'routes?which=originated', Draw.count(originated));
+  figure('Learned', 'routes?which=received', Draw.count(learned));
+  figure('In the kernel', 'routes?which=received', Draw.count(installed), installed < learned && 'tone-warn');
+};
 
-  const header = () => {
-    at('node').textContent = Draw.plain(summary.node);
-    const who = summary.asn === null ? [tag('no BGP', 'plain')] : [
-      text(`AS ${summary.asn}`, 'fact'), text(`router ID ${summary.routerId}`, 'fact'),
-      summary.drain ? tag(summary.drain, 'warn') : tag('in service', 'plain'),
-    ];
-    Table.show(at('who'), row(who));
-    const up = summary.peers.filter(peer => peer.state === 'Established').length;
-    const all = summary.peers.length;
-    figure('sessions', 'Sessions up', '#/sessions', `${up} of ${all}`, up < all ? 'bad' : '');
-    figure('originated', 'Originated', '#/routes?which=originated', Draw.count(summary.originated), '');
-    figure('learned', 'Learned', '#/routes?which=received', Draw.count(summary.learned), '');
-    const isMissing = summary.installed < summary.learned;
-    figure('installed', 'In the kernel', '#/routes?which=received', Draw.count(summary.installed), isMissing ? 'warn' : '');
-  };
+const figures = new Map();
+const figure = (title, where, value, look) => {
+  if (!figures.has(title)) {
+    figures.set(title, el('dd'));
+    at('figures').append(el('div', {}, el('dt', {}, title), figures.get(title)));
+  }
+  Table.show(figures.get(title), link(`#/${where}`, value, look));
+};
 
-  const figures = new Map();
-  const figure = (key, title, href, value, tone) => {
-    let shown = figures.get(key);
-    if (!shown) {
-      shown = el('dd');
-      figures.set(key, shown);
-      at('figures').append(el('div', {}, el('dt', {}, title), shown));
-    }
-    Table.show(shown, link(href, value, tone && `tone-${tone}`));
-  };
+const complain = words => {
+  at('banner').textContent = Draw.plain(words);
+  at('banner').hidden = words === '';
+};
 
-  const complain = words => {
-    const banner = at('banner');
-    if (Agent.state().state === 'away') return;
-    banner.textContent = Draw.plain(words);
-    banner.hidden = words === '';
-  };
+const standing = state => {
+  const since = new Date().toTimeString().slice(0, 5);
+  at('live').dataset.state = state;
+  at('live').textContent = { away: `agent away since ${since}`, polling: 'asking every 5 s: too many listen' }[state] || state;
+  complain(state !== 'away' ? '' : `The agent does not answer since ${since}. `
+    + 'What is shown is how it was then; pods and routes in the kernel stay as they are.');
+};
 
-  const words = {
-    connecting: () => 'connecting',
-    live: () => 'live',
-    reconnecting: () => 'reconnecting',
-    polling: () => 'asking every 5 s: all places for live updates are taken',
-    away: since => `agent away since ${clock(since)}`,
-  };
-  const standing = ({ state, since }) => {
-    const live = at('live');
-    live.dataset.state = state;
-    live.textContent = words[state](since);
-    document.body.classList.toggle('away', state === 'away');
-    const banner = at('banner');
-    banner.hidden = state !== 'away';
-    banner.textContent = state === 'away' ? `The agent does not answer since ${clock(since)}. `
-      + 'What is shown is how it was then; pods and routes in the kernel stay as they are.' : '';
-  };
-
-  const keys = event => {
-    if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
-    const isTyping = event.target.matches('input:not([type=radio]), select, textarea');
-    if (event.key === '/' && !isTyping) {
-      event.preventDefault();
-      if (!at('main').querySelector('[data-search]')) {
-        history.pushState(null, '', '#/routes');
-        go();
-      }
-      at('main').querySelector('[data-search]').focus();
-    } else if (event.key === 'Escape' && event.target.matches('[data-search]')) {
-      if (event.target.value === '') event.target.blur();
-    } else if (event.key === 'Escape' && view === Explain && !isTyping) {
-      location.hash = from;
-    }
-  };
-
-  at('skip').addEventListener('click', event => {
+const keys = event => {
+  if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
+  const isTyping = event.target.matches('[type=search], select');
+  if (event.key === '/' && !isTyping) {
     event.preventDefault();
-    at('main').focus();
-  });
-  addEventListener('hashchange', go);
-  addEventListener('keydown', keys);
-  setInterval(() => { if (Agent.state().state !== 'away') Draw.tick(); }, 1000);
-  Agent.on('state', standing);
-  go();
-  Agent.follow(look)();
-  Agent.connect();
+    if (!main.querySelector('[type=search]')) {
+      history.pushState(null, '', '#/routes');
+      go();
+    }
+    main.querySelector('[type=search]').focus();
+  } else if (event.key === 'Escape' && isTyping) {
+    if (event.target.value === '') event.target.blur();
+  } else if (event.key === 'Escape' && view === Explain) {
+    location.hash = from;
+  }
+};
+
+at('skip').addEventListener('click', event => {
+  event.preventDefault();
+  main.focus();
+});
+addEventListener('hashchange', go);
+addEventListener('keydown', keys);
+setInterval(() => { if (!Agent.isAway()) Draw.tick(); }, 1000);
+Agent.on('state', standing);
+go();
+Agent.follow(() => guard(look));
+Agent.connect();
 })();
