@@ -7,6 +7,7 @@ pub mod bgp;
 pub mod cli;
 pub mod config;
 pub mod doctor;
+pub mod explain;
 pub mod fib;
 pub mod install;
 pub mod ipam;

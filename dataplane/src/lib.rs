@@ -34,6 +34,7 @@ mod request;
 mod retire;
 mod routes;
 mod rules;
+mod standing;
 mod sysctl;
 mod undo;
 mod verify;
@@ -42,6 +43,7 @@ mod worker;
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use tokio::sync::mpsc;
 
 pub use apply::{LinkFacts, Wired};
@@ -56,6 +58,7 @@ pub use plan::{GATEWAY4, GATEWAY6, PodLink};
 pub use request::{DOOMED_GROUP, PROTOCOL};
 pub use retire::HostLink;
 pub use routes::{NextHop, NodeRoute, PodRoute, RouteKey, Uplink};
+pub use standing::{StandingHop, StandingRoute};
 pub use sysctl::NodeSettings;
 
 /// A handle on the node's kernel. Cheap to clone; the threads behind it end
@@ -171,6 +174,18 @@ impl Dataplane {
     /// is down or has no carrier.
     pub async fn learned_routes(&self) -> Result<Vec<LearnedRoute>, Error> {
         self.pool.run(learned::learned_routes).await
+    }
+
+    /// The main table's routes for exactly that prefix: flock's, and before it
+    /// another's that packets take instead.
+    pub async fn routes_of(&self, prefix: IpNet) -> Result<Vec<StandingRoute>, Error> {
+        self.pool.run(move |worker| standing::routes_of(worker, prefix)).await
+    }
+
+    /// The route by which packets for an address go; `None` where there is
+    /// none, or one that answers "unreachable".
+    pub async fn decides_about(&self, address: IpAddr) -> Result<Option<StandingRoute>, Error> {
+        self.pool.run(move |worker| standing::decides_about(worker, address)).await
     }
 
     /// Every interface of the node that is not a pod's.

@@ -21,6 +21,7 @@
 //! | [`pod`], [`plugin`] | a pod's namespace, and one CNI call as a runtime makes it |
 //! | [`network`], [`chain`] | network configurations, and conflists run as libcni runs them |
 //! | [`browser`] | a real browser in a namespace, driven by hand |
+//! | [`terminal`] | a person's terminal: what stands on it, and what did not fit |
 //! | [`raw`] | the CNI socket spoken directly, also badly |
 //! | [`recorder`] | what a runtime really passed to the plugin |
 //! | [`router`] | real routers: BIRD, FRR, GoBGP, OpenBGPD, ExaBGP |
@@ -67,4 +68,5 @@ pub mod speaker;
 pub mod storm;
 pub mod story;
 mod sweep;
+pub mod terminal;
 pub mod wait;

@@ -3,6 +3,7 @@
 
 mod asked;
 mod choice;
+mod explain;
 mod routes;
 mod sessions;
 mod table;

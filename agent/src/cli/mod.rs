@@ -7,7 +7,7 @@ pub mod check;
 #[cfg(test)]
 mod desk;
 pub mod drain;
-mod elapsed;
+pub(crate) mod elapsed;
 pub mod exit;
 pub mod output;
 pub mod pods;

@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flock_bgp::RouteChange;
 use flock_dataplane::Dataplane;
 use ipnet::IpNet;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 /// Commands that may wait; callers wait when it is full.
 const COMMANDS: usize = 32;
@@ -31,6 +32,23 @@ enum Command {
     Hold(bool),
     /// Interfaces or routes are not what they were.
     Recheck,
+    /// What there is to say of one prefix.
+    Standing(IpNet, oneshot::Sender<Standing>),
+}
+
+/// What the task knows of one prefix, for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// What was put into the kernel: `via ADDRESS dev INTERFACE`.
+    pub installed: Option<Vec<String>>,
+    /// Next hops of the speaker's choice that cannot be used now, and why.
+    pub unusable: Vec<String>,
+    /// The kernel refuses the route, in these words, and is asked again then.
+    pub refused: Option<(String, Option<Instant>)>,
+    /// Installed by a former life or speaker, and not told again yet.
+    pub stale: bool,
+    /// What was wanted when sessions began to end on purpose stays: the node is drained.
+    pub held: bool,
 }
 
 /// The handle on the task.
@@ -92,6 +110,13 @@ impl Fib {
     pub fn installed_of<'a>(&self, prefixes: impl Iterator<Item = &'a IpNet>) -> Vec<bool> {
         let installed = known(&self.installed);
         prefixes.map(|prefix| installed.contains(prefix)).collect()
+    }
+
+    /// What there is to say of one prefix.
+    pub async fn standing(&self, prefix: IpNet) -> Standing {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Standing(prefix, answer)).await;
+        answered.await.unwrap_or_default()
     }
 
     /// A task that has ended takes the agent with it; nothing to do about here.

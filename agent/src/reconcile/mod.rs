@@ -9,6 +9,8 @@
 pub mod claims;
 pub mod desired;
 mod pace;
+mod past;
+mod picture;
 mod task;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +29,8 @@ use crate::pods::ledger::Ledger;
 use crate::pods::pod_key;
 use crate::source::Source;
 use crate::store::Allocation;
-use claims::Claims;
+pub use past::{Cause, Why, Withdrawal};
+pub use picture::{Picture, Standing};
 
 /// Routes by their destination.
 pub type Routes = BTreeMap<IpNet, NodeRoute>;
@@ -36,26 +39,6 @@ pub type Routes = BTreeMap<IpNet, NodeRoute>;
 const QUESTIONS: usize = 32;
 
 type Question = Box<dyn FnOnce(&Picture<'_>) + Send>;
-
-/// What the task knows, for people.
-pub struct Picture<'a> {
-    /// Who asks for what.
-    pub claims: &'a Claims,
-    /// What of the NodeConfig decides.
-    pub rules: &'a desired::Rules,
-    /// What the speaker was told to originate.
-    pub originated: &'a BTreeSet<IpNet>,
-}
-
-impl Picture<'_> {
-    /// Why a prefix is originated, for people.
-    pub fn owner(&self, prefix: &IpNet) -> Option<String> {
-        if self.rules.summaries.contains(prefix) {
-            return Some("summary".to_owned());
-        }
-        self.claims.told(prefix)
-    }
-}
 
 /// The handle on the task.
 #[derive(Clone)]

@@ -59,6 +59,9 @@ pub mod op {
     /// [`RoutesArgs`](crate::cli::bgp::RoutesArgs), answered in parts:
     /// [`RouteRow`](crate::cli::bgp::RouteRow)s, sorted.
     pub const BGP_ROUTES: &str = "bgp.routes";
+    /// [`ExplainArgs`](crate::cli::bgp::ExplainArgs),
+    /// [`Explanation`](crate::cli::bgp::Explanation).
+    pub const BGP_EXPLAIN: &str = "bgp.explain";
     /// [`DrainArgs`](crate::cli::drain::DrainArgs), answered at once by
     /// [`DrainStatus`](crate::cli::drain::DrainStatus).
     pub const DRAIN: &str = "drain";
@@ -68,12 +71,21 @@ pub mod op {
     pub const DRAIN_STATUS: &str = "drain.status";
 
     /// All of them.
-    pub const ALL: [&str; 8] =
-        [PODS, CHECK, BGP_SUMMARY, BGP_PEERS, BGP_ROUTES, DRAIN, DRAIN_UNDO, DRAIN_STATUS];
+    pub const ALL: [&str; 9] = [
+        PODS,
+        CHECK,
+        BGP_SUMMARY,
+        BGP_PEERS,
+        BGP_ROUTES,
+        BGP_EXPLAIN,
+        DRAIN,
+        DRAIN_UNDO,
+        DRAIN_STATUS,
+    ];
 
     /// Those that change nothing, and may be asked again and again.
-    pub const WATCHABLE: [&str; 6] =
-        [PODS, CHECK, BGP_SUMMARY, BGP_PEERS, BGP_ROUTES, DRAIN_STATUS];
+    pub const WATCHABLE: [&str; 7] =
+        [PODS, CHECK, BGP_SUMMARY, BGP_PEERS, BGP_ROUTES, BGP_EXPLAIN, DRAIN_STATUS];
 }
 
 /// The arguments of an op that takes none.

@@ -9,6 +9,7 @@ use super::admin::{self, Answer, Answers, NoArgs, Rows, op};
 use crate::bgp::{Bgp, Routes};
 use crate::cli::bgp::RouteRow;
 use crate::doctor::Doctor;
+use crate::explain;
 use crate::news::{Listener, News};
 use crate::pods::Pods;
 
@@ -28,7 +29,7 @@ impl Answers for Desk {
     type Rows = Routes;
 
     async fn answer(&self, op: &str, args: &Value) -> Result<Answer<Routes>, String> {
-        if !matches!(op, op::BGP_PEERS | op::BGP_ROUTES | op::DRAIN) {
+        if !matches!(op, op::BGP_PEERS | op::BGP_ROUTES | op::BGP_EXPLAIN | op::DRAIN) {
             admin::args::<NoArgs>(args)?;
         }
         match op {
@@ -37,6 +38,9 @@ impl Answers for Desk {
             op::BGP_SUMMARY => json(self.bgp.summary().await),
             op::BGP_PEERS => json(self.bgp.peers(&admin::args(args)?).await),
             op::BGP_ROUTES => self.bgp.routes(admin::args(args)?).await.map(Answer::Parts),
+            op::BGP_EXPLAIN => {
+                json(explain::explain(&self.pods, &self.bgp, admin::args(args)?).await)
+            }
             op::DRAIN => json(self.bgp.drain(admin::args(args)?).await),
             op::DRAIN_UNDO => json(self.bgp.undo_drain().await),
             op::DRAIN_STATUS => json(self.bgp.drain_status().await),

@@ -100,6 +100,7 @@ impl Speaker {
     /// Tells it something. Never fails, never blocks.
     pub fn handle(&mut self, now: Now, event: Event<'_>) {
         self.now = self.now.max(now);
+        self.rib.now(self.now);
         match event {
             Event::Received(conn, bytes) => self.received(conn, bytes),
             Event::Sent(conn) => self.sent(conn),

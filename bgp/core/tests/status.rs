@@ -91,6 +91,7 @@ fn a_peer_in_full() {
     let told = world.status(0, "b").unwrap();
     assert_eq!((&*told.name, told.state, told.asn), ("b", State::Established, Some(65_002)));
     assert_eq!((told.local_asn, told.flaps, told.next_attempt), (65_001, 0, None));
+    assert_eq!(told.session_ended, None);
     assert_eq!(told.address.to_string(), "10.0.0.2");
     let negotiated = told.negotiated.unwrap();
     assert_eq!(negotiated.hold_time, Some(Duration::from_secs(30)));
@@ -125,6 +126,7 @@ fn a_hold_time_waits_for_the_next_session_and_shows() {
     world.run(MINUTE);
     let status = world.status(0, "b").unwrap();
     assert_eq!(status.pending, None);
+    assert!(status.session_ended.is_some_and(|at| at < status.since), "{status:?}");
     assert_eq!(status.negotiated.unwrap().hold_time, Some(Duration::from_secs(9)));
 }
 
@@ -142,6 +144,11 @@ fn what_was_told_and_what_would_be() {
         told[0].attributes.clone().unwrap(),
         script.speaker.explain(key, net).unwrap().unwrap()
     );
+    let heard = script.speaker.heard(key, net).unwrap();
+    assert!(heard.told && heard.pending.is_none() && heard.attributes == told[0].attributes);
+    let now = script.speaker.peer(key).unwrap().since;
+    assert!(heard.when.is_some_and(|when| when.from == now && when.until == now), "{heard:?}");
+    assert!(script.speaker.heard(key, "10.9.0.0/24".parse().unwrap()).is_some_and(|h| !h.told));
     assert_eq!(script.speaker.routes(Family::Ipv4, None).count(), 1);
     assert_eq!(script.speaker.routes_within("10.0.0.0/8".parse().unwrap()).count(), 1);
     assert!(script.speaker.route_to("10.1.0.7".parse().unwrap()).is_some());

@@ -3,6 +3,8 @@
 
 mod answer;
 mod detail;
+mod explain;
+mod explanation;
 mod peers;
 mod question;
 mod routes;
@@ -21,6 +23,11 @@ pub use answer::{
     FamilyRow, NotAnnounced, PeerList, PeerRow, PeerState, RouteList, RouteRow, RouteSource,
     Summary,
 };
+pub use explain::Explain;
+pub use explanation::{
+    About, Covering, ExplainArgs, ExplainedAttributes, ExplainedKernel, ExplainedOrigin,
+    ExplainedPath, ExplainedPeer, ExplainedPod, Explanation, Sentence,
+};
 pub use question::{Destination, Needle, PeerName, PeersArgs, RoutesArgs, Which};
 pub use show::BgpShow;
 
@@ -38,11 +45,15 @@ pub enum BgpCommand {
     /// Show the speaker and its peers; or one of them, or the routes
     #[command(after_help = show::HELP)]
     Show(BgpShow),
+    /// Explain in sentences why a prefix is announced or not, to whom, and what was learned of it
+    #[command(after_help = explain::HELP)]
+    Explain(Explain),
 }
 
 /// Does it.
 pub fn run(bgp: &Bgp) -> anyhow::Result<Ended> {
     match &bgp.command {
         BgpCommand::Show(wanted) => show::run(wanted),
+        BgpCommand::Explain(wanted) => explain::run(wanted),
     }
 }

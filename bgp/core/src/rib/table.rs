@@ -360,7 +360,7 @@ impl<N: Net> Table<N> {
     pub(super) fn open_outlet(&mut self, shared: &mut Shared, peer: PeerKey, exporter: Exporter) {
         self.close_outlet(shared, peer);
         let at = self.outlets.partition_point(|other| other.peer < peer);
-        self.outlets.insert(at, Outlet::new(peer, exporter));
+        self.outlets.insert(at, Outlet::new(peer, exporter, shared.now));
         shared.wake(peer);
     }
 

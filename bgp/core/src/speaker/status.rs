@@ -15,7 +15,7 @@ use crate::fsm;
 use crate::peer::{Messages, Peer, Session, Stage, Telling};
 use crate::policy::Withheld;
 use crate::restart;
-use crate::rib::{RouteView, Spot, ToldView};
+use crate::rib::{Heard, RouteView, Spot, ToldView};
 use crate::timer::Clock;
 
 /// RFC 4271 §8.2.2, for people.
@@ -75,6 +75,8 @@ pub struct PeerStatus {
     pub connection: Option<(SocketAddr, SocketAddr)>,
     /// When the next attempt begins, where one is waited for.
     pub next_attempt: Option<Now>,
+    /// When the last session ended; `None`: there was none yet.
+    pub session_ended: Option<Now>,
     /// Why the last session ended, or why there is none yet.
     pub last_error: Option<LastError>,
     /// Why the peer cannot be reached since then, where its dials fail.
@@ -179,6 +181,11 @@ impl Speaker {
         self.rib.route_to(address)
     }
 
+    /// The route that packets to a prefix take where it has none itself.
+    pub fn route_around(&self, net: IpNet) -> Option<RouteView<'_>> {
+        self.rib.route_around(net)
+    }
+
     /// This prefix and those within it.
     pub fn routes_within(&self, net: IpNet) -> impl Iterator<Item = RouteView<'_>> + '_ {
         self.rib.routes_within(net)
@@ -226,6 +233,11 @@ impl Speaker {
     /// session.
     pub fn explain(&self, peer: PeerKey, net: IpNet) -> Option<Result<Attributes, Withheld>> {
         self.rib.export(peer, net)
+    }
+
+    /// What a peer has heard of a prefix, and when; `None`: it has no session with that family.
+    pub fn heard(&self, peer: PeerKey, net: IpNet) -> Option<Heard> {
+        self.rib.heard(peer, net)
     }
 
     /// Whether no session is still to tell its peer anything: all that was pending has been pulled
@@ -282,6 +294,7 @@ impl Speaker {
             families: families.map(|family| self.family(key, peer, *family)).collect(),
             connection: peer.main.connection.as_ref().map(|c| (c.local, c.remote)),
             next_attempt: clock.and_then(|clock| self.timers.due(key, clock)),
+            session_ended: peer.session_ended,
             last_error: error(peer.last_error.as_ref().or(peer.last_refusal.as_ref())),
             last_refusal: error(peer.last_refusal.as_ref()),
             pending: (!peer.pending.is_empty()).then(|| peer.pending.to_string()),

@@ -52,6 +52,11 @@ fn routes_are_found() {
     assert_eq!(to("8.8.8.8"), Some(net("0.0.0.0/0")));
     assert_eq!(to("2001:db8::5"), Some(net("2001:db8::/32")));
     assert_eq!(to("2001:db9::5"), None);
+    let around = |text: &str| rib.route_around(net(text)).map(|route| route.net);
+    assert_eq!(around("10.1.2.0/24"), Some(net("10.1.0.0/16")));
+    assert_eq!(around("10.1.2.3/32"), Some(net("10.1.2.0/24")));
+    assert_eq!(around("10.1.0.0/20"), Some(net("10.1.0.0/16")), "not what is inside it");
+    assert_eq!(around("0.0.0.0/0"), None);
     let mut within: Vec<IpNet> =
         rib.routes_within(net("10.1.0.0/16")).map(|route| route.net).collect();
     within.sort_unstable();
@@ -127,4 +132,66 @@ fn what_a_peer_was_told() {
 
     rib.retell(key(2), Family::Ipv4, exporter(2));
     assert!(rib.told(key(2), Family::Ipv4).all(|view| view.attributes.is_none()));
+}
+
+/// Told, told anew, withdrawn, not fitting: what the peer knows, since when, and what it waits for.
+#[test]
+fn what_a_peer_has_heard_and_when() {
+    let at = |seconds: u64| Now(std::time::Duration::from_secs(seconds));
+    let mut rib = rib();
+    rib.now(at(10));
+    rib.originate(nth(1).into(), Some(&wish(1)));
+    let heard = |rib: &Rib, n: u32| {
+        let heard = rib.heard(key(2), nth(n).into())?;
+        let when = heard.when.map(|span| (span.from.0.as_secs(), span.until.0.as_secs()));
+        Some((heard.told, heard.attributes.is_some(), when, heard.pending))
+    };
+    assert_eq!(heard(&rib, 1), None, "nobody listens");
+    rib.open_outlet(key(2), Family::Ipv4, exporter(2));
+    let pending = Some(Pending::Announcement);
+    assert_eq!(heard(&rib, 1), Some((false, false, None, pending)));
+    let mut ear = Ear::default();
+    rib.now(at(11));
+    ear.hear(&mut rib, 2);
+    assert_eq!(heard(&rib, 1), Some((true, true, Some((10, 11)), None)));
+    assert_eq!(heard(&rib, 2), Some((false, false, None, None)), "never heard of");
+
+    // A change, and a neighbour whose number differs in the last bits only.
+    rib.now(at(20));
+    rib.originate(nth(1).into(), Some(&wish(2)));
+    rib.originate(nth(2).into(), Some(&wish(1)));
+    assert_eq!(heard(&rib, 1), Some((true, true, Some((10, 11)), pending)));
+    ear.hear(&mut rib, 2);
+    rib.now(at(30));
+    rib.originate(nth(3).into(), Some(&wish(1)));
+    ear.hear(&mut rib, 2);
+    let exactly = |when| Some((true, true, Some((when, when)), None));
+    assert_eq!([1, 2, 3].map(|n| heard(&rib, n)), [exactly(20), exactly(20), exactly(30)]);
+
+    // A withdrawal is remembered although the prefix is gone, and its slot another's.
+    rib.originate(nth(1).into(), None);
+    assert_eq!(heard(&rib, 1).unwrap().3, Some(Pending::Withdrawal));
+    rib.now(at(40));
+    ear.hear(&mut rib, 2);
+    rib.originate(nth(4).into(), Some(&wish(1)));
+    assert_eq!(heard(&rib, 1), Some((false, false, Some((40, 40)), None)));
+    assert_eq!(heard(&rib, 4), Some((false, false, None, pending)));
+    rib.now(at(50));
+    ear.hear(&mut rib, 2);
+
+    // Everything anew: what was told stays told until it is told again.
+    rib.now(at(60));
+    rib.retell(key(2), Family::Ipv4, exporter(2));
+    assert_eq!(heard(&rib, 4), Some((true, false, Some((50, 50)), pending)));
+    ear.hear(&mut rib, 2);
+    assert_eq!(heard(&rib, 4), exactly(60));
+
+    // Attributes that fit into no message are neither told nor pending.
+    let many: Vec<Community> = (0..2_000).map(Community).collect();
+    let long = Origination { communities: many, ..Origination::default() };
+    rib.originate(nth(5).into(), Some(&long));
+    assert_eq!(heard(&rib, 5).unwrap().3, pending);
+    ear.hear(&mut rib, 2);
+    assert_eq!(heard(&rib, 5), Some((false, false, None, None)));
+    assert!(rib.export(key(2), nth(5).into()).unwrap().is_ok());
 }
