@@ -180,7 +180,7 @@ impl Reconciler {
             return BTreeSet::new();
         }
         let announced = self.ask(move |picture| {
-            addresses.retain(|address| picture.originated.contains(&IpNet::from(*address)));
+            addresses.retain(|address| picture.originated.contains_key(&IpNet::from(*address)));
             addresses
         });
         announced.await.unwrap_or_default()

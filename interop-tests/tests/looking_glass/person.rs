@@ -15,7 +15,7 @@ fn active(browser: &Browser) -> String {
 fn tab_to(browser: &Browser, wanted: &str) {
     for _ in 0..40 {
         browser.press(key::TAB).unwrap();
-        if active(browser).contains(wanted) {
+        if active(browser).trim() == wanted {
             let outline = "getComputedStyle(document.activeElement).outlineStyle";
             assert_eq!(browser.text(outline).unwrap(), "solid", "the focus on {wanted} is seen");
             return;

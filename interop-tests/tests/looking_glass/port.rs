@@ -120,6 +120,7 @@ fn what_is_not_understood_is_refused_in_words() {
         ("peers?name=%zz", 400, "a % stands before two hexadecimal digits"),
         ("explain", 400, "prefix"),
         ("explain?prefix=10.0.0.1/8", 400, "bits are set beyond"),
+        ("explain?prefix=10.0.0.0/8&peer=tor-z", 404, "no peer is called \"tor-z\""),
         ("", 404, "summary, peers, routes, explain, pods, check and events"),
         ("drain", 404, "summary, peers"),
         ("../../etc/passwd", 404, ""),

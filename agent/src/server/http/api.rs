@@ -5,6 +5,7 @@ mod events;
 mod query;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +18,9 @@ use tokio::time::Instant;
 
 use super::Stay;
 use super::reply::{Body, reply};
-use crate::cli::bgp::{Destination, PeersArgs, RoutesArgs};
+use crate::cli::bgp::{Destination, ExplainArgs, PeersArgs, RoutesArgs};
 use crate::cli::check::Report;
+use crate::explain::explain;
 use crate::server::admin::{self, NoArgs};
 use crate::server::desk::Desk;
 
@@ -39,6 +41,7 @@ enum Question {
     Summary,
     Peers(PeersArgs),
     Routes(RoutesArgs),
+    Explain(ExplainArgs),
     Pods,
     Check,
     Events,
@@ -80,7 +83,7 @@ impl Api {
             }
             Ok(question) => match tokio::time::timeout(PATIENCE, self.ask(question)).await {
                 Ok(Ok(answer)) => reply(StatusCode::OK, JSON, answer),
-                Ok(Err(error)) => refusal(StatusCode::SERVICE_UNAVAILABLE, &error),
+                Ok(Err((status, words))) => refusal(status, &words),
                 Err(_) => refusal(
                     StatusCode::SERVICE_UNAVAILABLE,
                     "the agent is too busy to answer; ask again",
@@ -90,15 +93,24 @@ impl Api {
         }
     }
 
-    async fn ask(&self, question: Question) -> Result<Vec<u8>, String> {
-        let _turn = self.turns.acquire().await.map_err(|error| error.to_string())?;
+    async fn ask(&self, question: Question) -> Result<Vec<u8>, Refused> {
+        let Ok(_turn) = self.turns.acquire().await else { return Err(unable("no more turns")) };
         let Desk { pods, bgp, .. } = &*self.desk;
         match question {
-            Question::Summary => json(&bgp.summary().await?),
-            Question::Peers(args) => json(&bgp.peers(&args).await?),
-            Question::Routes(args) => json(&bgp.routes_page(args).await?),
-            Question::Pods => json(&pods.list().await.map_err(|error| error.to_string())?),
-            Question::Check => json(&self.examine().await?),
+            Question::Summary => json(bgp.summary().await),
+            Question::Peers(args) => json(bgp.peers(&args).await),
+            Question::Routes(args) => json(bgp.routes_page(args).await),
+            Question::Explain(args) => {
+                let peer = PeersArgs { name: args.peer.clone() };
+                let is_stranger =
+                    peer.name.is_some() && bgp.peers(&peer).await.map_err(unable)?.peers.is_empty();
+                match explain(pods, bgp, args).await {
+                    Err(words) if is_stranger => Err((StatusCode::NOT_FOUND, words)),
+                    explained => json(explained),
+                }
+            }
+            Question::Pods => json(pods.list().await),
+            Question::Check => json(self.examine().await),
             Question::Events => Ok(Vec::new()),
         }
     }
@@ -126,11 +138,12 @@ fn read(name: &str, query: &str) -> Result<Question, Refused> {
         "summary" => none(Question::Summary),
         "peers" => args(&given).map(Question::Peers),
         "routes" => routes(&given).map(Question::Routes),
+        "explain" => explained(given.clone()).map(Question::Explain),
         "pods" => none(Question::Pods),
         "check" => none(Question::Check),
         "events" => none(Question::Events),
         _ => {
-            let known = "summary, peers, routes, pods, check and events";
+            let known = "summary, peers, routes, explain, pods, check and events";
             return Err((StatusCode::NOT_FOUND, format!("{ROOT} has {known}")));
         }
     }
@@ -151,6 +164,19 @@ fn routes(given: &BTreeMap<String, String>) -> Result<RoutesArgs, String> {
         wanted.find = None;
     }
     Ok(wanted)
+}
+
+/// Here what is to be explained is called by what it mostly is.
+fn explained(mut given: BTreeMap<String, String>) -> Result<ExplainArgs, String> {
+    if given.contains_key("destination") {
+        return Err("destination: unknown field; it is called prefix here".into());
+    }
+    let Some(prefix) = given.remove("prefix") else {
+        return Err("prefix: it is missing; write for example ?prefix=10.0.0.0/8".into());
+    };
+    prefix.parse::<Destination>().map_err(|why| format!("prefix: {prefix:?}: {why}"))?;
+    given.insert("destination".into(), prefix);
+    args(&given)
 }
 
 /// The arguments, as the admin socket has them; what is no text there is written as text here.
@@ -177,8 +203,13 @@ fn value(name: &str, text: &str) -> Result<Value, String> {
     }
 }
 
-fn json(answer: &impl Serialize) -> Result<Vec<u8>, String> {
-    serde_json::to_vec(answer).map_err(|error| error.to_string())
+fn json(answer: Result<impl Serialize, impl Display>) -> Result<Vec<u8>, Refused> {
+    answer.map_err(unable).and_then(|answer| serde_json::to_vec(&answer).map_err(unable))
+}
+
+/// It was understood, and cannot be answered now.
+fn unable(why: impl Display) -> Refused {
+    (StatusCode::SERVICE_UNAVAILABLE, why.to_string())
 }
 
 pub(super) fn refusal(status: StatusCode, words: &str) -> Response<Body> {
@@ -242,6 +273,10 @@ mod tests {
             ("routes", "within=true", StatusCode::BAD_REQUEST, "wants a prefix"),
             ("routes", "after=tor-a", StatusCode::BAD_REQUEST, "after: "),
             ("routes", "prefix=10.0.0.1/8", StatusCode::BAD_REQUEST, "prefix: "),
+            ("explain", "", StatusCode::BAD_REQUEST, "prefix: it is missing"),
+            ("explain", "prefix=web-0", StatusCode::BAD_REQUEST, "prefix: \"web-0\": neither"),
+            ("explain", "prefix=::&destination=::", StatusCode::BAD_REQUEST, "called prefix here"),
+            ("explain", "prefix=::&x=1", StatusCode::BAD_REQUEST, "x: unknown field"),
             ("routes", "find=%ff", StatusCode::BAD_REQUEST, "not UTF-8"),
         ];
         for (name, query, status, words) in table {

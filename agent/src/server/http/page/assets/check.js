@@ -34,7 +34,7 @@ const look = async () => {
 
 const tally = findings => {
   const count = status => findings.filter(one => one.status === status).length;
-  return `${count('ok')} well, ${count('warn')} warnings, ${count('fail')} failed, at ${new Date().toTimeString().slice(0, 8)}`;
+  return `${count('ok')} well, ${count('warn')} to look at, ${count('fail')} failed, at ${new Date().toTimeString().slice(0, 8)}`;
 };
 
 const line = (one, at) => ({

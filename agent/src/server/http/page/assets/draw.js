@@ -71,7 +71,7 @@ const piece = (sign, make, times = []) => ({ sign, make, times });
 const none = piece('', () => el('span', { class: 'none' }, '–'));
 
 const text = (value, look) => {
-  if (value === null || value === undefined || value === '') return none;
+  if (value === null || value === undefined || value === '' || value === false) return none;
   return piece(`${look || ''}|${value}`, () => look ? el('span', { class: look }, value) : plain(value));
 };
 const number = value => text(count(value));

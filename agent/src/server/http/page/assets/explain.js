@@ -15,13 +15,16 @@ const build = () => {
   const peer = el('select', { id: 'explain-peer', on: { change: go } });
   const form = el('form', { class: 'tools', on: { submit: go } },
     find, el('label', { for: 'explain-peer' }, 'Peer'), peer, el('button', {}, 'Explain'));
-  const answer = el('div', { class: 'answer', 'aria-live': 'polite' });
+  const verdict = el('p', { class: 'verdict', role: 'status' });
+  const answer = el('div', { class: 'answer' });
   const peers = new Table.Table('Peers and this prefix', [['Peer'], ['Session'], ['Told'],
     ['When'], ['With, or why not', 'words']]);
   const paths = new Table.Table('Paths of this prefix', [['Path from'], ['Standing'],
     ['With, or why not', 'words']]);
-  parts = { input: find[1], peer, answer, peers, paths };
-  root = Draw.view('Explain', form, answer, el('div', { class: 'tables' }, peers.root, paths.root));
+  // Their words have ages in them, which always change.
+  peers.isQuiet = paths.isQuiet = true;
+  parts = { input: find[1], peer, verdict, answer, peers, paths };
+  root = Draw.view('Explain', form, verdict, answer, el('div', { class: 'tables' }, peers.root, paths.root));
 };
 
 const go = event => {
@@ -46,33 +49,43 @@ const peerLine = peer => ({
   key: peer.name,
   cells: [text(peer.name), state(peer.state, Sessions.tone(peer.state)),
     row([peer.told ? state('told', 'good') : state('not told', 'plain'), ...(peer.pending ? [tag('pending', 'warn')] : [])]),
-    when(peer), row([text(attributes(peer.attributes)), text(peer.reason, 'tone-warn')].filter(one => one !== none))],
+    when(peer), row([text(attributes(peer.attributes)), text(peer.reason, 'past')].filter(one => one !== none))],
 });
 
 const pathLine = (path, at) => ({
   key: `${path.peer} ${at}`,
   cells: [path.peer === null ? tag('this node', 'own') : text(path.peer), Routes.standing(path),
-    row([text(attributes(path.attributes)), text(path.refused || path.lost, 'tone-warn')].filter(one => one !== none))],
+    row([text(attributes(path.attributes)), text(path.refused || !path.equal && path.lost, 'past')].filter(one => one !== none))],
 });
 
 const show = said => {
-  const tone = said.announced ? 'good' : said.known ? 'warn' : 'plain';
-  const groups = new Map();
-  for (const { about, text: words } of said.sentences) groups.set(about, [...(groups.get(about) || []), words]);
+  // What is ours is well when all were told of it; what is not, when it is used.
+  const isWell = said.origin ? said.peers.every(peer => peer.told && !peer.pending) : said.paths.some(path => path.best);
+  const tone = isWell ? 'good' : said.known ? 'warn' : 'plain';
   const now = JSON.stringify([said.verdict, said.sentences]);
   if (now !== sign) {
     sign = now;
-    fill(parts.answer, el('p', { class: `verdict state ${tone}` }, said.verdict), el('dl', {}, [...groups].map(([about, all]) =>
-      el('div', {}, el('dt', {}, headings[about] || about), el('dd', {}, all.map(words => el('p', {}, words)))))));
+    const groups = new Map(said.sentences.map(one => [one.about, []]));
+    said.sentences.forEach(one => groups.get(one.about).push(el('p', {}, one.text)));
+    conclude(said.verdict, `state ${tone}`);
+    fill(parts.answer, el('dl', {}, [...groups].map(([about, all]) =>
+      el('div', {}, el('dt', {}, headings[about] || about), el('dd', {}, all)))));
   }
   parts.peers.update(said.peers.map(peerLine));
-  parts.peers.root.hidden = said.peers.length === 0;
   parts.paths.update(said.paths.map(pathLine));
+  parts.peers.root.hidden = said.peers.length === 0;
   parts.paths.root.hidden = said.paths.length === 0;
+};
+
+const conclude = (words, look) => {
+  parts.verdict.className = `verdict ${look}`;
+  if (parts.verdict.textContent !== Draw.plain(words)) fill(parts.verdict, words);
+  parts.verdict.hidden = words === '';
 };
 
 const clear = words => {
   sign = '';
+  conclude('', '');
   fill(parts.answer, el('p', { class: 'empty' }, words));
   parts.peers.root.hidden = parts.paths.root.hidden = true;
 };

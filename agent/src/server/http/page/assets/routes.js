@@ -26,16 +26,16 @@ const attributes = route => [
 ];
 
 const standing = route => {
-  if (route.refused) return state('refused', 'bad');
+  if (route.refused) return state('refused', 'plain');
   if (route.best) return state('best', 'good');
   return route.equal ? state('shares', 'good') : state('not used', 'plain');
 };
 
 const notes = route => {
-  const odd = [route.refused, route.stale && 'stale: its peer restarts',
-    route.installed === false && (route.best || route.equal) && 'not in the kernel'].filter(Boolean).join('; ');
   const communities = [...route.communities, ...route.largeCommunities].map(one => tag(one, 'plain'));
-  return row(odd ? [...communities, text(odd, 'tone-warn')] : communities);
+  const isMissing = route.installed === false && (route.best || route.equal);
+  return row([...communities, text(route.refused, 'past'), text(route.stale && 'stale: its peer restarts', 'tone-warn'),
+    text(isMissing && 'not in the kernel', 'tone-warn')].filter(one => one !== none));
 };
 
 const inKernel = is => is === null ? none : is ? text('yes', 'tone-good') : text('no', 'tone-warn');

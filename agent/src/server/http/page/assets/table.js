@@ -116,7 +116,7 @@ class Table {
     known.line.dataset.key = plain(row.key);
     for (const tone of ['warn', 'bad']) known.line.classList.toggle(`row-${tone}`, row.tone === tone);
     row.cells.forEach((cell, index) => {
-      if (show(known.cells[index], cell)) mark(known.cells[index], 'changed');
+      if (show(known.cells[index], cell) && !this.isQuiet) mark(known.cells[index], 'changed');
     });
     if (!row.open) {
       known.detail?.remove();
