@@ -17,9 +17,9 @@ use tempfile::TempDir;
 use crate::binaries::tool;
 use crate::netns::Netns;
 use crate::process::Daemon;
-use crate::wait::{PATIENCE, until};
+use crate::wait::until;
 
-/// A browser starts slowly where others build beside it.
+/// A browser is slow where others build beside it.
 const SLOW: Duration = Duration::from_secs(120);
 
 /// Root has no sandbox to be in, and nothing is to be asked of the world.
@@ -73,7 +73,7 @@ impl Browser {
         let home = tempfile::Builder::new().prefix("browser-").tempdir()?;
         let log = home.path().join("driver.log");
         let mut command = netns.command(tool("chromedriver")?)?;
-        command.arg("--port=0").env("HOME", home.path());
+        command.arg("--port=0").env("HOME", home.path()).env("TMPDIR", home.path());
         let mut driver = Daemon::start("chromedriver", &mut command, &log)?;
         let port = until("chromedriver to listen", SLOW, || {
             driver.ensure_alive()?;
@@ -140,7 +140,7 @@ impl Browser {
 
     /// Awaits that an expression in the page is true.
     pub fn await_true(&self, what: &str, expression: &str) -> Result<()> {
-        until(what, PATIENCE, || {
+        until(what, SLOW, || {
             let value = self.value(expression)?;
             ensure!(value == json!(true), "{expression} is {value}");
             Ok(())
@@ -151,7 +151,7 @@ impl Browser {
     /// Awaits that the text of an element has something in it, and returns all of it.
     pub fn await_text(&self, selector: &str, wanted: &str) -> Result<String> {
         let text = format!("document.querySelector({})?.innerText ?? ''", json!(selector));
-        until(&format!("{wanted:?} in {selector}"), PATIENCE, || {
+        until(&format!("{wanted:?} in {selector}"), SLOW, || {
             let said = self.text(&text)?;
             ensure!(said.contains(wanted), "{selector} says {said:?}");
             Ok(said)
@@ -186,6 +186,12 @@ impl Browser {
     /// One command of the DevTools protocol.
     pub fn devtools(&self, command: &str, params: &Value) -> Result<Value> {
         self.post("/goog/cdp/execute", &json!({ "cmd": command, "params": params }))
+    }
+
+    /// Runs this in every page before the page's own scripts.
+    pub fn prepare_pages(&self, script: &str) -> Result<()> {
+        let source = json!({ "source": script });
+        self.devtools("Page.addScriptToEvaluateOnNewDocument", &source).map(drop)
     }
 
     /// Makes the page so large.

@@ -109,7 +109,8 @@ fn sessions_routes_and_pods_are_read_with_the_keyboard_alone() {
     // The doctor, when asked.
     tab_to(browser, "Check");
     browser.press(key::ENTER).unwrap();
-    scene.await_row("NodeConfig", "ok");
+    scene.browser.await_text("main .tally", " well, ").unwrap();
+    scene.await_row("sysctl", "ok");
     scene.end();
 }
 

@@ -12,6 +12,10 @@ pub(crate) const TORS: [&str; 2] = ["tor-a", "tor-b"];
 pub(crate) const DNS: [&str; 2] = ["2001:db8:53::53", "192.0.2.53"];
 pub(crate) const GATEWAY: &str = "192.0.2.80";
 
+/// The page looks again from time to time, should a signal be lost. Here none may be.
+const NO_ROUNDS: &str = "const interval = window.setInterval;
+    window.setInterval = (act, every) => every < 10000 ? interval(act, every) : 0;";
+
 /// BIRD and FRR, two nodes, pods on the first, whose agent serves the page.
 pub(crate) struct Scene {
     pub(crate) browser: Browser,
@@ -52,6 +56,7 @@ impl Scene {
         let web = fabric.add_pod(1, "web-7c9d", &[]).unwrap();
         let browser = Browser::start(fabric.node(1).unwrap().netns()).unwrap();
         browser.resize(1400, 820).unwrap();
+        browser.prepare_pages(NO_ROUNDS).unwrap();
         Self { browser, dns, gateway, _web: web, fabric }
     }
 

@@ -54,7 +54,7 @@ type Refused = (StatusCode, String);
 pub(super) struct Api {
     desk: Arc<Desk>,
     turns: Semaphore,
-    places: events::Places,
+    audience: events::Audience,
     /// What the doctor found last, and when.
     examined: Mutex<Option<(Instant, Report)>>,
 }
@@ -64,7 +64,7 @@ impl Api {
         Self {
             desk,
             turns: Semaphore::new(AT_A_TIME),
-            places: events::Places::default(),
+            audience: events::Audience::default(),
             examined: Mutex::new(None),
         }
     }
@@ -79,7 +79,7 @@ impl Api {
     ) -> Response<Body> {
         match read(name, query) {
             Ok(Question::Events) if method == Method::GET => {
-                self.places.listen(&self.desk.news, stay)
+                self.audience.listen(&self.desk.news, stay)
             }
             Ok(question) => match tokio::time::timeout(PATIENCE, self.ask(question)).await {
                 Ok(Ok(answer)) => reply(StatusCode::OK, JSON, answer),

@@ -37,16 +37,16 @@ const SIGNAL: Bytes = Bytes::from_static(b"event: news\ndata:\n\n");
 /// A comment, which is no event.
 const STILL_HERE: Bytes = Bytes::from_static(b":\n\n");
 
-/// The places for listeners.
-pub(super) struct Places(Arc<Semaphore>);
+/// Those who listen, and their places.
+pub(super) struct Audience(Arc<Semaphore>);
 
-impl Default for Places {
+impl Default for Audience {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(LISTENERS)))
     }
 }
 
-impl Places {
+impl Audience {
     /// A stream of signals, or that all places are taken.
     pub(super) fn listen(&self, news: &News, stay: &Stay) -> Response<Body> {
         let Ok(place) = self.0.clone().try_acquire_owned() else {
@@ -121,8 +121,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_signal_at_once_then_with_news_and_a_comment_in_silence() {
-        let (news, places, (stay, until)) = (News::default(), Places::default(), stay());
-        let mut body = places.listen(&news, &stay).into_body();
+        let (news, audience, (stay, until)) = (News::default(), Audience::default(), stay());
+        let mut body = audience.listen(&news, &stay).into_body();
         let began = Instant::now();
         assert!(*until.borrow() > began + LIFETIME, "the connection may stay as long");
         assert_eq!(next(&mut body).await, Some(SIGNAL));
@@ -136,8 +136,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn at_most_five_signals_a_second_and_ten_minutes() {
-        let (news, places, (stay, _until)) = (News::default(), Places::default(), stay());
-        let mut body = places.listen(&news, &stay).into_body();
+        let (news, audience, (stay, _until)) = (News::default(), Audience::default(), stay());
+        let mut body = audience.listen(&news, &stay).into_body();
         let began = Instant::now();
         let mut signals = 0;
         let ringing = tokio::spawn(async move {
@@ -156,8 +156,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn places_are_few_and_are_given_back() {
-        let (news, places, (stay, _until)) = (News::default(), Places::default(), stay());
-        let listen = || places.listen(&news, &stay);
+        let (news, audience, (stay, _until)) = (News::default(), Audience::default(), stay());
+        let listen = || audience.listen(&news, &stay);
         let mut listening: Vec<_> = (0..LISTENERS).map(|_| listen()).collect();
         assert_eq!(listen().status(), StatusCode::SERVICE_UNAVAILABLE);
         listening.pop();
@@ -167,12 +167,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_who_does_not_read_is_owed_one_signal_and_loses_its_place_in_time() {
-        let (news, places, (stay, _until)) = (News::default(), Places::default(), stay());
-        let body = places.listen(&news, &stay).into_body();
+        let (news, audience, (stay, _until)) = (News::default(), Audience::default(), stay());
+        let body = audience.listen(&news, &stay).into_body();
         (0..1000).for_each(|_| news.ring());
-        assert_eq!(places.0.available_permits(), LISTENERS - 1);
+        assert_eq!(audience.0.available_permits(), LISTENERS - 1);
         tokio::time::sleep(LIFETIME + FAREWELL).await;
-        assert_eq!(places.0.available_permits(), LISTENERS);
+        assert_eq!(audience.0.available_permits(), LISTENERS);
         drop(body);
     }
 }
