@@ -57,7 +57,7 @@ pub use netns::{Netns, NetnsId};
 pub use plan::{GATEWAY4, GATEWAY6, PodLink};
 pub use request::{DOOMED_GROUP, PROTOCOL};
 pub use retire::HostLink;
-pub use routes::{NextHop, NodeRoute, PodRoute, RouteKey, Uplink};
+pub use routes::{NextHop, NodeRoute, Path, PodRoute, RouteKey, Uplink};
 pub use standing::{StandingHop, StandingRoute};
 pub use sysctl::NodeSettings;
 
@@ -203,6 +203,16 @@ impl Dataplane {
     /// The interface by which the node reaches an address.
     pub async fn uplink_towards(&self, address: IpAddr) -> Result<Option<Uplink>, Error> {
         self.pool.run(move |worker| routes::uplink_towards(worker, address)).await
+    }
+
+    /// The same with what is known of how much passes there.
+    pub async fn path_towards(&self, address: IpAddr) -> Result<Option<Path>, Error> {
+        self.pool.run(move |worker| routes::path_towards(worker, address)).await
+    }
+
+    /// The interfaces whose IPv6 default route a router advertised, sorted.
+    pub async fn advertised_uplinks(&self) -> Result<Vec<String>, Error> {
+        self.pool.run(|worker| routes::by_advertisement(worker.host()?)).await
     }
 
     /// An interface by its name.

@@ -17,6 +17,8 @@
 //! | [`probe`] | ping, and TCP from one namespace to another |
 //! | [`storm`] | a thousand pings a second, with an account of each |
 //! | [`process`] | a daemon with a log, stopped by its process id |
+//! | [`place`] | a host to be in: its own files and processes over a namespace |
+//! | [`docs`] | the documents, read, played and compared |
 //! | [`node`], [`manifests`] | a node with its agent, and the files that steer it |
 //! | [`pod`], [`plugin`] | a pod's namespace, and one CNI call as a runtime makes it |
 //! | [`network`], [`chain`] | network configurations, and conflists run as libcni runs them |
@@ -43,6 +45,7 @@ pub mod capture;
 pub mod chain;
 pub mod containerd;
 pub mod cri;
+pub mod docs;
 pub mod fabric;
 pub mod facts;
 pub mod interop;
@@ -54,6 +57,7 @@ pub mod netns;
 pub mod network;
 pub mod node;
 pub mod pause;
+pub mod place;
 pub mod plugin;
 pub mod pod;
 pub mod podman;

@@ -11,14 +11,18 @@
 //! | `journal` | what is worth a line in the log |
 //! | `conflicts` | what two nodes claim: pure |
 //! | `view` | what `flock-agent bgp show` is answered |
+//! | `orders` | what an operator wants of one session: `bgp refresh`, `bgp reset` |
+//! | `standing` | what the doctor looks at |
 
 mod conflicts;
 mod drain;
 mod identity;
 mod journal;
 mod marker;
+mod orders;
 mod password;
 mod peers;
+mod standing;
 mod task;
 mod view;
 
@@ -39,6 +43,7 @@ pub use conflicts::Conflict;
 use drain::{DrainFile, Stage};
 use marker::Marker;
 use peers::Untold;
+pub(crate) use standing::Sessions;
 pub use view::{PAGE, Routes};
 
 /// Requests that may wait for the task; callers wait when it is full.

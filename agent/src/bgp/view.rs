@@ -9,6 +9,8 @@ mod sessions;
 mod table;
 mod walk;
 
+pub(super) use sessions::state;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -117,7 +119,7 @@ impl Bgp {
         })
     }
 
-    fn live(&self) -> Option<Live> {
+    pub(super) fn live(&self) -> Option<Live> {
         self.published.live.borrow().clone()
     }
 
@@ -130,7 +132,7 @@ fn learned(speaker: &Speaker) -> u32 {
     Family::ALL.into_iter().map(|family| speaker.learned(family)).sum()
 }
 
-fn gone(error: Gone) -> String {
+pub(super) fn gone(error: Gone) -> String {
     format!("{error}; it is being started again")
 }
 

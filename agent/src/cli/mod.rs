@@ -48,10 +48,8 @@ pub enum Command {
     /// List the pods of this node
     #[command(after_help = "Examples:\n  flock-agent pods\n  flock-agent pods -o json")]
     Pods(Show),
-    /// Look for what is wrong on this node: kernel, sysctls, state, configuration
-    #[command(
-        after_help = "Exit status: 0 all well, 1 something failed, 2 the agent cannot be asked"
-    )]
+    /// Look for what is wrong on this node: kernel, files, state, sessions, clock
+    #[command(after_help = check::HELP)]
     Check(Show),
     /// Show what this node's BGP speaker does
     Bgp(bgp::Bgp),

@@ -13,7 +13,7 @@ const SHOWN: usize = 16;
 /// What is told within such a time was told at one moment, as far as people are concerned.
 const MOMENT: i64 = 1;
 
-const NOT_TAKEN: &str = "it has not taken yet what was sent to it before";
+const NOT_TAKEN: &str = "the peer has not taken yet what was sent to it before";
 const NOT_ORIGINATED: &str = "this node does not originate it";
 
 /// The peers that are asked about.
@@ -52,13 +52,11 @@ pub(super) fn reason(facts: &Facts, peer: &Peer) -> Option<String> {
     };
     match (heard.told, heard.pending) {
         (true, None) => None,
-        (true, Some(Pending::Withdrawal)) => {
-            Some(format!("it is still to be told that it is gone: {NOT_TAKEN}"))
-        }
+        (true, Some(Pending::Withdrawal)) => Some(format!("its withdrawal is queued: {NOT_TAKEN}")),
         (true, Some(Pending::Announcement)) => {
-            Some(format!("it is still to be told what is new about it: {NOT_TAKEN}"))
+            Some(format!("what is new about it is queued: {NOT_TAKEN}"))
         }
-        (false, Some(_)) => Some(format!("it is next to be told: {NOT_TAKEN}")),
+        (false, Some(_)) => Some(format!("queued: {NOT_TAKEN}")),
         (false, None) => Some(match (&peer.not_announced, peer.withheld) {
             (Some(why), _) => why.clone(),
             (None, Some(why)) => why.to_string(),

@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use crate::cli::bgp::Destination;
 
 use super::facts::{By, Drain, Facts, Peer, Route};
-use super::words::{at, capital, list, since, within};
+use super::words::{at, list, since, within};
 use super::{kernel, origin, paths, peers};
 
 /// One line.
@@ -264,16 +264,13 @@ fn learned(facts: &Facts, route: &Route) -> String {
 
 fn unknown(facts: &Facts) -> String {
     let asked = facts.asked;
-    if let Some(covering) = &facts.covering {
-        let asked = asked.to_string();
-        return format!(
-            "Nothing is known of {asked} itself; packets for it follow {}.",
-            covering.prefix
-        );
-    }
     if !facts.mentions.is_empty() || facts.holder.is_some() {
         let first = origin::sentences(facts).into_iter().next().unwrap_or_default();
-        return format!("{asked} is not announced. {}", capital(&first));
+        return format!("{asked} is not announced. {first}");
+    }
+    if let Some(covering) = &facts.covering {
+        let follow = covering.prefix;
+        return format!("Nothing is known of {asked} itself; packets for it follow {follow}.");
     }
     format!(
         "Nothing is known of {asked}: no pod of this node has it, its NodeConfig does not name it, and no peer told it."

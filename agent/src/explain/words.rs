@@ -95,17 +95,22 @@ pub(super) fn told(of: &ExplainedAttributes) -> String {
     for (what, list) in
         [("communities", &of.communities), ("large communities", &of.large_communities)]
     {
-        let texts: Vec<&str> = list.iter().map(String::as_str).collect();
+        let texts: Vec<&str> = list.iter().map(|community| named(community)).collect();
         parts.extend((!texts.is_empty()).then(|| format!("{what} {}", self::list(&texts))));
     }
     parts.join(", ")
 }
 
-/// A sentence begins with a capital.
-pub(super) fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string());
-    first.unwrap_or_default() + letters.as_str()
+/// Those that every router obeys, by their names.
+fn named(community: &str) -> &str {
+    match community {
+        "65535:0" => "65535:0 (GRACEFUL_SHUTDOWN)",
+        "65535:666" => "65535:666 (BLACKHOLE)",
+        "65535:65281" => "65535:65281 (NO_EXPORT)",
+        "65535:65282" => "65535:65282 (NO_ADVERTISE)",
+        "65535:65283" => "65535:65283 (NO_EXPORT_SUBCONFED)",
+        other => other,
+    }
 }
 
 #[cfg(test)]
@@ -144,7 +149,7 @@ mod tests {
         let mut route = ExplainedAttributes {
             next_hop: Some("10.0.0.1".into()),
             as_path: vec![65_001, 65_001],
-            communities: vec!["65001:100".into(), "no-export".into()],
+            communities: vec!["65001:100".into(), "65535:0".into()],
             large_communities: vec!["65001:1:2".into()],
             med: Some(0),
             local_pref: Some(100),
@@ -152,7 +157,7 @@ mod tests {
         assert_eq!(
             told(&route),
             "next hop 10.0.0.1, AS path 65001 65001, MED 0, LOCAL_PREF 100, communities 65001:100 \
-             and no-export, large communities 65001:1:2"
+             and 65535:0 (GRACEFUL_SHUTDOWN), large communities 65001:1:2"
         );
         route = ExplainedAttributes {
             next_hop: None,

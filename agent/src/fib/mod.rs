@@ -8,7 +8,7 @@
 mod resolve;
 mod task;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flock_bgp::RouteChange;
@@ -34,6 +34,8 @@ enum Command {
     Recheck,
     /// What there is to say of one prefix.
     Standing(IpNet, oneshot::Sender<Standing>),
+    /// What it has not.
+    Lacking(oneshot::Sender<Lacking>),
 }
 
 /// What the task knows of one prefix, for people.
@@ -49,6 +51,15 @@ pub struct Standing {
     pub stale: bool,
     /// What was wanted when sessions began to end on purpose stays: the node is drained.
     pub held: bool,
+}
+
+/// Learned routes that the kernel has not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lacking {
+    /// It refuses them, in its words.
+    pub refused: BTreeMap<IpNet, String>,
+    /// No interface that carries packets leads to their next hops.
+    pub unreachable: Vec<IpNet>,
 }
 
 /// The handle on the task.
@@ -106,6 +117,11 @@ impl Fib {
         known(&self.installed).len()
     }
 
+    /// All of them.
+    pub fn all_installed(&self) -> BTreeSet<IpNet> {
+        known(&self.installed).clone()
+    }
+
     /// Which of these prefixes the kernel has, one by one.
     pub fn installed_of<'a>(&self, prefixes: impl Iterator<Item = &'a IpNet>) -> Vec<bool> {
         let installed = known(&self.installed);
@@ -116,6 +132,13 @@ impl Fib {
     pub async fn standing(&self, prefix: IpNet) -> Standing {
         let (answer, answered) = oneshot::channel();
         self.tell(Command::Standing(prefix, answer)).await;
+        answered.await.unwrap_or_default()
+    }
+
+    /// The learned routes that it has not, and why.
+    pub async fn lacking(&self) -> Lacking {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Lacking(answer)).await;
         answered.await.unwrap_or_default()
     }
 

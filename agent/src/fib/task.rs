@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::resolve::{self, Reach, Ways};
-use super::{Command, Standing, known};
+use super::{Command, Lacking, Standing, known};
 
 /// Changes taken together: one call of the kernel for all of them.
 const TOGETHER: usize = 1024;
@@ -145,6 +145,9 @@ impl Task {
             Command::Standing(prefix, answer) => {
                 let _ = answer.send(self.standing(prefix));
             }
+            Command::Lacking(answer) => {
+                let _ = answer.send(self.lacking());
+            }
         }
     }
 
@@ -168,6 +171,12 @@ impl Task {
             stale: self.stale.contains(&prefix),
             held: self.held.as_ref().is_some_and(|held| held.contains_key(&prefix)),
         }
+    }
+
+    fn lacking(&self) -> Lacking {
+        let missing = self.followed().keys().filter(|prefix| !self.installed.contains_key(prefix));
+        let unreachable = missing.filter(|prefix| !self.refused.contains_key(prefix)).copied();
+        Lacking { refused: self.refused.clone(), unreachable: unreachable.collect() }
     }
 
     /// What the kernel follows.

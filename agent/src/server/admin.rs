@@ -62,6 +62,10 @@ pub mod op {
     /// [`ExplainArgs`](crate::cli::bgp::ExplainArgs),
     /// [`Explanation`](crate::cli::bgp::Explanation).
     pub const BGP_EXPLAIN: &str = "bgp.explain";
+    /// [`RefreshArgs`](crate::cli::bgp::RefreshArgs), [`Refreshed`](crate::cli::bgp::Refreshed).
+    pub const BGP_REFRESH: &str = "bgp.refresh";
+    /// [`ResetArgs`](crate::cli::bgp::ResetArgs), [`WasReset`](crate::cli::bgp::WasReset).
+    pub const BGP_RESET: &str = "bgp.reset";
     /// [`DrainArgs`](crate::cli::drain::DrainArgs), answered at once by
     /// [`DrainStatus`](crate::cli::drain::DrainStatus).
     pub const DRAIN: &str = "drain";
@@ -71,13 +75,15 @@ pub mod op {
     pub const DRAIN_STATUS: &str = "drain.status";
 
     /// All of them.
-    pub const ALL: [&str; 9] = [
+    pub const ALL: [&str; 11] = [
         PODS,
         CHECK,
         BGP_SUMMARY,
         BGP_PEERS,
         BGP_ROUTES,
         BGP_EXPLAIN,
+        BGP_REFRESH,
+        BGP_RESET,
         DRAIN,
         DRAIN_UNDO,
         DRAIN_STATUS,

@@ -25,11 +25,15 @@ pub struct Desk {
     pub news: News,
 }
 
+/// The ops without arguments.
+const TAKE_NOTHING: [&str; 5] =
+    [op::PODS, op::CHECK, op::BGP_SUMMARY, op::DRAIN_UNDO, op::DRAIN_STATUS];
+
 impl Answers for Desk {
     type Rows = Routes;
 
     async fn answer(&self, op: &str, args: &Value) -> Result<Answer<Routes>, String> {
-        if !matches!(op, op::BGP_PEERS | op::BGP_ROUTES | op::BGP_EXPLAIN | op::DRAIN) {
+        if TAKE_NOTHING.contains(&op) {
             admin::args::<NoArgs>(args)?;
         }
         match op {
@@ -41,6 +45,8 @@ impl Answers for Desk {
             op::BGP_EXPLAIN => {
                 json(explain::explain(&self.pods, &self.bgp, admin::args(args)?).await)
             }
+            op::BGP_REFRESH => json(self.bgp.refresh(admin::args(args)?).await),
+            op::BGP_RESET => json(self.bgp.reset(admin::args(args)?).await),
             op::DRAIN => json(self.bgp.drain(admin::args(args)?).await),
             op::DRAIN_UNDO => json(self.bgp.undo_drain().await),
             op::DRAIN_STATUS => json(self.bgp.drain_status().await),

@@ -115,6 +115,7 @@ impl Speaker {
             Event::Drain(on) => self.drain(on),
             Event::Networks { connected, own, down } => self.networks(connected, own, down),
             Event::Refresh(key) => self.ask_refresh(key),
+            Event::Retell(key) => self.retell(key),
             Event::Reset(key, words) => self.reset(key, &words),
             Event::Farewell(farewell) => self.farewell(&farewell),
         }

@@ -10,8 +10,10 @@ mod world;
 
 use std::time::Duration;
 
-use flock_bgp::{Event, Family, NextHop, NextHops, PeerAsn, PeerConfig, Speaker, State, Withheld};
-use world::script::{Script, modern};
+use flock_bgp::{
+    Capability, Event, Family, NextHop, NextHops, PeerAsn, PeerConfig, Speaker, State, Withheld,
+};
+use world::script::{Said, Script, modern};
 use world::wishes::originate;
 use world::{Faults, World, peer, speaker};
 
@@ -153,6 +155,30 @@ fn what_was_told_and_what_would_be() {
     assert_eq!(script.speaker.routes_within("10.0.0.0/8".parse().unwrap()).count(), 1);
     assert!(script.speaker.route_to("10.1.0.7".parse().unwrap()).is_some());
     assert!(script.speaker.route_to("10.2.0.7".parse().unwrap()).is_none());
+}
+
+#[test]
+fn everything_is_told_again_when_somebody_wants_it() {
+    let old = vec![Capability::FourOctetAs(65_002)];
+    for (capabilities, can_refresh, updates) in [(modern(), true, 2), (old, false, 1)] {
+        let wish = PeerConfig { passive: true, ..peer("b", "10.0.0.2") };
+        let mut script = Script::new(speaker(1), wish);
+        let key = script.speaker.peer_by_name("b").unwrap();
+        script.tell(originate(&["10.1.0.0/24", "2001:db8:1::/64"]));
+        script.tell(Event::Retell(key));
+        assert!(script.hear().is_empty(), "there is no session");
+        script.establish(capabilities);
+        let status = script.speaker.peer(key).unwrap();
+        assert_eq!(status.negotiated.unwrap().refresh, can_refresh);
+        for _ in 0..2 {
+            script.tell(Event::Retell(key));
+            script.tell(Event::Retell(key));
+            let said = script.hear();
+            let told = |said: &&Said| matches!(said, Said::Update(_));
+            assert_eq!(said.iter().filter(told).count(), updates, "each once: {said:?}");
+        }
+        assert_eq!(script.speaker.peer(key).unwrap().flaps, 0);
+    }
 }
 
 /// A driver may move it to a thread of its own.

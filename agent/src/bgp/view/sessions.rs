@@ -53,7 +53,7 @@ pub(super) fn last_error(peer: &PeerStatus) -> Option<String> {
     })
 }
 
-pub(super) fn state(state: State) -> PeerState {
+pub(in crate::bgp) fn state(state: State) -> PeerState {
     match state {
         State::Idle => PeerState::Idle,
         State::Connect => PeerState::Connect,

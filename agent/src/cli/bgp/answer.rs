@@ -161,6 +161,36 @@ impl fmt::Display for PeerState {
     }
 }
 
+/// `bgp refresh`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refreshed {
+    /// Whose session.
+    pub peer: String,
+    /// It is asked for everything again.
+    pub asked: bool,
+    /// It is told everything again.
+    pub told: bool,
+    /// So many routes.
+    pub advertised: u32,
+    /// Why it is not asked, although that was wanted.
+    pub refused: Option<String>,
+}
+
+/// `bgp reset`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WasReset {
+    /// Whose session.
+    pub peer: String,
+    /// Where its machine was; one that was not `Established` is tried again at once.
+    pub was: PeerState,
+    /// How long the session that ended had lasted, in seconds.
+    pub uptime_seconds: u64,
+    /// What the peer was told.
+    pub message: String,
+}
+
 /// `bgp show routes`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteList {

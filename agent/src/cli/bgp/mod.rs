@@ -5,6 +5,7 @@ mod answer;
 mod detail;
 mod explain;
 mod explanation;
+mod orders;
 mod peers;
 mod question;
 mod routes;
@@ -20,15 +21,19 @@ use clap::{Args, Subcommand};
 
 use super::exit::Ended;
 pub use answer::{
-    FamilyRow, NotAnnounced, PeerList, PeerRow, PeerState, RouteList, RouteRow, RouteSource,
-    Summary,
+    FamilyRow, NotAnnounced, PeerList, PeerRow, PeerState, Refreshed, RouteList, RouteRow,
+    RouteSource, Summary, WasReset,
 };
 pub use explain::Explain;
 pub use explanation::{
     About, Covering, ExplainArgs, ExplainedAttributes, ExplainedKernel, ExplainedOrigin,
     ExplainedPath, ExplainedPeer, ExplainedPod, Explanation, Sentence,
 };
-pub use question::{Destination, Needle, PeerName, PeersArgs, RoutesArgs, Which};
+pub use orders::{Refresh, Reset};
+pub use question::{
+    Destination, Direction, Needle, PeerName, PeersArgs, RefreshArgs, ResetArgs, RoutesArgs, Which,
+    Words,
+};
 pub use show::BgpShow;
 
 /// `bgp`.
@@ -48,6 +53,12 @@ pub enum BgpCommand {
     /// Explain in sentences why a prefix is announced or not, to whom, and what was learned of it
     #[command(after_help = explain::HELP)]
     Explain(Explain),
+    /// Ask a peer for everything again, and tell it everything again; the session stays
+    #[command(after_help = orders::REFRESH_HELP)]
+    Refresh(Refresh),
+    /// End the session with a peer, and begin anew
+    #[command(after_help = orders::RESET_HELP)]
+    Reset(Reset),
 }
 
 /// Does it.
@@ -55,5 +66,7 @@ pub fn run(bgp: &Bgp) -> anyhow::Result<Ended> {
     match &bgp.command {
         BgpCommand::Show(wanted) => show::run(wanted),
         BgpCommand::Explain(wanted) => explain::run(wanted),
+        BgpCommand::Refresh(wanted) => orders::refresh(wanted),
+        BgpCommand::Reset(wanted) => orders::reset(wanted),
     }
 }

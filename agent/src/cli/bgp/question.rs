@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 /// Longer than any name that a person writes.
 const LONGEST_NAME: usize = 255;
+/// RFC 9003 §2.
+const LONGEST_WORDS: usize = 255;
 /// Longer than any text of a row that a person looks for.
 const LONGEST_NEEDLE: usize = 64;
 
@@ -20,6 +22,75 @@ pub struct PeersArgs {
     /// Only this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<PeerName>,
+}
+
+/// The arguments of `bgp.refresh`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RefreshArgs {
+    /// Whose session.
+    pub peer: PeerName,
+    /// Which way.
+    #[serde(default)]
+    pub direction: Direction,
+}
+
+/// Which way routes go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// The peer is asked for everything, and told everything.
+    #[default]
+    Both,
+    /// It is asked.
+    In,
+    /// It is told.
+    Out,
+}
+
+/// The arguments of `bgp.reset`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResetArgs {
+    /// Whose session.
+    pub peer: PeerName,
+    /// What the peer is told; `None`: that an operator wants it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Words>,
+}
+
+/// Words for a peer's operator, as long as RFC 9003 lets them be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Words(String);
+
+impl FromStr for Words {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text.is_empty() || text.len() > LONGEST_WORDS {
+            return Err(format!("a message has 1 to {LONGEST_WORDS} bytes"));
+        }
+        if text.chars().any(char::is_control) {
+            return Err("a message has no control characters".into());
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for Words {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Words> for String {
+    fn from(words: Words) -> Self {
+        words.0
+    }
 }
 
 /// The arguments of `bgp.routes`. What is given narrows the answer.

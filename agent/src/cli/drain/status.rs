@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::bgp::PeerState;
+use crate::cli::output::{Look, Table, Tone, labelled};
 
 /// A peer that has not moved its traffic away by then does not follow RFC 8326.
 const LONGEST_WAIT: u64 = 3600;
@@ -117,4 +118,24 @@ pub struct DrainSession {
     pub peer: String,
     /// Where its machine is.
     pub state: PeerState,
+}
+
+/// `drain --status`.
+pub(super) fn render(status: &DrainStatus, look: Look) -> String {
+    let tone = if status.state == DrainState::None { Tone::Good } else { Tone::Warning };
+    let mut lines = vec![("State", status.state.to_string(), tone)];
+    lines.extend(status.since.clone().map(|since| ("Since", since, Tone::Plain)));
+    let left = status.seconds_left.map(|left| format!("routes are withdrawn in {left}s"));
+    lines.extend(left.map(|left| ("Then", left, Tone::Plain)));
+    let mut text = labelled(&lines, look);
+    if !status.sessions.is_empty() {
+        let mut table = Table::new(vec!["PEER", "SESSION"]);
+        for session in &status.sessions {
+            let cells = [session.peer.clone(), session.state.to_string()];
+            table.row(cells.map(|cell| (cell, Tone::Plain)).into());
+        }
+        text.push('\n');
+        text.push_str(&table.draw(look));
+    }
+    text
 }

@@ -57,7 +57,7 @@ fn how_many_of_how_many_peers() {
 #[test]
 fn why_a_peer_was_not_told() {
     let heard = |pending| Some(Heard { pending, ..Heard::default() });
-    let not_taken = "it has not taken yet what was sent to it before";
+    let not_taken = "the peer has not taken yet what was sent to it before";
     let cases: Vec<(Peer, String)> = vec![
         (
             down("tor-b"),
@@ -95,7 +95,7 @@ fn why_a_peer_was_not_told() {
         ),
         (
             Peer { heard: heard(Some(Pending::Announcement)), ..told("tor-b") },
-            format!("it is next to be told: {not_taken}"),
+            format!("queued: {not_taken}"),
         ),
         (untold("tor-b"), Withheld::TooLong.to_string()),
     ];
@@ -118,18 +118,18 @@ fn what_a_peer_that_was_told_is_still_to_be_told() {
         peer.heard.as_mut().unwrap().pending = Some(pending);
         peer
     };
-    let not_taken = "it has not taken yet what was sent to it before";
+    let not_taken = "the peer has not taken yet what was sent to it before";
     let mut facts = network();
     set_peers(&mut facts, vec![with(Pending::Announcement)]);
     let answer = explained(&facts);
-    let expected = format!("it is still to be told what is new about it: {not_taken}");
+    let expected = format!("what is new about it is queued: {not_taken}");
     assert_eq!(answer.peers[0].reason, Some(expected));
     assert!(answer.peers[0].pending && answer.peers[0].told);
 
     let mut facts = withdrawn();
     set_peers(&mut facts, vec![with(Pending::Withdrawal)]);
     let answer = explained(&facts);
-    let expected = format!("it is still to be told that it is gone: {not_taken}");
+    let expected = format!("its withdrawal is queued: {not_taken}");
     assert_eq!(answer.peers[0].reason, Some(expected));
 }
 

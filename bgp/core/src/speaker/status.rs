@@ -79,7 +79,7 @@ pub struct PeerStatus {
     pub session_ended: Option<Now>,
     /// Why the last session ended, or why there is none yet.
     pub last_error: Option<LastError>,
-    /// Why the peer cannot be reached since then, where its dials fail.
+    /// Why there is no session since then, where dials fail or are hung up on.
     pub last_refusal: Option<LastError>,
     /// Wishes that wait for the next session, by the names that operators write.
     pub pending: Option<String>,
@@ -119,6 +119,8 @@ pub struct NegotiatedStatus {
     pub offered: Vec<Capability>,
     /// What the peer offered.
     pub received: Vec<Capability>,
+    /// It can be asked for everything again (RFC 2918).
+    pub refresh: bool,
 }
 
 /// One family of a peer.
@@ -290,6 +292,7 @@ impl Speaker {
                 keepalive: negotiated.keepalive,
                 offered: negotiated.offered.clone(),
                 received: negotiated.received.clone(),
+                refresh: negotiated.refresh,
             }),
             families: families.map(|family| self.family(key, peer, *family)).collect(),
             connection: peer.main.connection.as_ref().map(|c| (c.local, c.remote)),
