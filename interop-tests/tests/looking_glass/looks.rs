@@ -161,7 +161,7 @@ fn names_that_would_be_markup_are_text() {
 #[test]
 fn pictures_for_the_readme() {
     let mut scene = Scene::new();
-    scene.browser.resize(1280, 640).unwrap();
+    scene.browser.resize(1280, 600).unwrap();
     for mode in ["light", "dark"] {
         scene.browser.prefer(&[("prefers-color-scheme", mode)]).unwrap();
         scene.open("sessions");
