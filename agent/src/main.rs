@@ -1,35 +1,45 @@
 //! `flock-agent`: parses the command line and turns an outcome into an exit code.
 #![forbid(unsafe_code)]
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use flock_agent::cli::exit::{self, Ended};
 use flock_agent::cli::{self, Cli, Command};
 use flock_agent::{install, run};
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let outcome = match parsed().command {
         Command::Run(args) => run::main(args).map(|()| Ended::Done),
         Command::Pods(show) => cli::pods::run(&show),
         Command::Check(show) => cli::check::run(&show),
         Command::Bgp(args) => cli::bgp::run(&args),
         Command::Drain(args) => cli::drain::run(&args),
         Command::Install(args) => install_once(&args),
-        Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut Cli::command(),
-                "flock-agent",
-                &mut std::io::stdout(),
-            );
-            Ok(Ended::Done)
-        }
+        Command::Schema { name } => cli::schema::run(name.as_deref()),
+        Command::Completions { shell } => cli::completions::run(shell),
     };
     if let Err(error) = &outcome {
-        eprintln!("flock-agent: {error:#}");
+        cli::output::complain(&format!("flock-agent: {error:#}\n"));
     }
     ExitCode::from(exit::code(&outcome))
+}
+
+/// What was asked for; help is printed, and what cannot be understood complained of, here.
+fn parsed() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| {
+        if error.use_stderr() {
+            let words = error.render();
+            let colour = std::io::stderr().is_terminal()
+                && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+            let text = if colour { words.ansi().to_string() } else { words.to_string() };
+            cli::output::complain(&text);
+            #[allow(clippy::exit, reason = "nothing has begun yet")]
+            std::process::exit(error.exit_code());
+        }
+        error.exit()
+    })
 }
 
 fn install_once(args: &cli::Install) -> anyhow::Result<Ended> {

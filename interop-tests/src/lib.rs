@@ -66,6 +66,7 @@ pub mod process;
 pub mod raw;
 pub mod recorder;
 pub mod router;
+pub mod schema;
 pub mod signals;
 pub mod sniffer;
 pub mod speaker;

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use crate::binaries::{run, tool};
+use crate::binaries::{flock_agent, run, tool};
 use crate::netns::Netns;
+use crate::node::Node;
 use crate::wait::{PATIENCE, until};
 
 /// The prompt begins with the exit code of the command before.
@@ -62,9 +63,25 @@ impl Terminal {
             .env("LC_ALL", "C.UTF-8")
             .envs(environment.iter().copied());
         run(&mut command)?;
+        // All of the window is the shell's.
+        terminal.tmux(&["set-option", "-g", "status", "off"])?;
         terminal.tmux(&["set-option", "-g", "history-limit", "100000"])?;
         terminal.await_prompt().context("the shell has no prompt")?;
         Ok(terminal)
+    }
+
+    /// One at a node, where `flock-agent` is at hand and knows the agent.
+    pub fn for_operator(
+        node: &Node,
+        size: (usize, usize),
+        environment: &[(&str, &str)],
+    ) -> Result<Self> {
+        let programs = flock_agent()?;
+        let programs = programs.parent().unwrap_or(&programs).display().to_string();
+        let path = format!("{programs}:/usr/sbin:/usr/bin:/sbin:/bin");
+        let admin = node.admin_socket().display().to_string();
+        let usual = [("PATH", path.as_str()), ("FLOCK_ADMIN_SOCKET", admin.as_str())];
+        Self::open(node.netns(), size, &[&usual[..], environment].concat())
     }
 
     fn socket(&self) -> PathBuf {
@@ -87,9 +104,9 @@ impl Terminal {
         self.tmux(&[&["send-keys"], keys].concat()).map(drop)
     }
 
-    /// The screen as it is.
+    /// The screen as it is, without what is empty at its end.
     pub fn screen(&self) -> Result<String> {
-        self.tmux(&["capture-pane", "-p"])
+        Ok(self.tmux(&["capture-pane", "-p"])?.trim_end().to_owned())
     }
 
     /// The same with its colours, as escape sequences.
@@ -116,13 +133,27 @@ impl Terminal {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Awaits that the screen holds a text.
-    pub fn await_text(&self, text: &str) -> Result<String> {
-        until(&format!("{text:?} on the screen"), PATIENCE, || {
+    /// Awaits a screen that pleases, and returns it.
+    pub fn await_screen(&self, what: &str, pleases: impl Fn(&str) -> bool) -> Result<String> {
+        until(&format!("{what} on the screen"), PATIENCE, || {
             let screen = self.screen()?;
-            ensure!(screen.contains(text), "it shows:\n{screen}");
+            ensure!(pleases(&screen), "it shows:\n{screen}");
             Ok(screen)
         })
+    }
+
+    /// Whether the cursor is shown.
+    pub fn has_cursor(&self) -> Result<bool> {
+        Ok(self.tmux(&["display-message", "-p", "#{cursor_flag}"])?.trim() == "1")
+    }
+
+    /// The process id of the program that the shell runs.
+    pub fn pid(&self) -> Result<i32> {
+        let shell = self.tmux(&["display-message", "-p", "#{pane_pid}"])?;
+        let shell = shell.trim();
+        let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children"))?;
+        let first = children.split(' ').next().unwrap_or_default();
+        first.parse().with_context(|| format!("the shell runs nothing: {children:?}"))
     }
 
     /// Awaits a prompt that nothing was typed at, and returns the exit code in it.

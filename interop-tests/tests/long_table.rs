@@ -142,8 +142,9 @@ fn rows_are_chosen(node: &Node, found: &[(u32, u8)]) {
         rows.iter().map(|row| row["prefix"].as_str().unwrap().to_owned()).collect()
     };
     let (last, next) = (text(found[99_999]), text(found[100_000]));
-    assert_eq!(shown(&["--received", "--limit", "1", "--after", &last]), [next.clone()]);
-    assert_eq!(shown(&[&next]), [next.clone()]);
+    let one = std::slice::from_ref(&next);
+    assert_eq!(shown(&["--received", "--limit", "1", "--after", &last]), one);
+    assert_eq!(shown(&[&next]), one);
     let address = next.split_once('/').unwrap().0;
     assert!(shown(&[address]).contains(&next));
     assert_eq!(shown(&[address, "--exact"]), Vec::<String>::new());

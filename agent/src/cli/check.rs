@@ -3,6 +3,7 @@
 //! Drawn for a person at three in the morning: what is wrong comes first, each with what to do right
 //! under it, then one line for each thing that is well, and at the end how many there were.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Show;
@@ -22,19 +23,20 @@ Nothing is changed by looking.
 Examples:
   flock-agent check
   flock-agent check -o wide
+  flock-agent check --watch
   flock-agent check -o json | jq -r '.findings[] | select(.status != \"ok\") | .message'
 
 Exit status: 0 nothing failed, 1 something failed, 2 the agent cannot be asked";
 
 /// The answer: `-o json` prints exactly this.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// In the order in which they were looked at.
     pub findings: Vec<Finding>,
 }
 
 /// One thing that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// What was looked at: one of a fixed set of names.
     pub check: String,
@@ -47,7 +49,9 @@ pub struct Finding {
 }
 
 /// How a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// All well.

@@ -6,7 +6,7 @@ use std::fmt;
 pub(super) const HELP: &str = "\
 Exit status of every command:
   0    all well
-  1    the agent was asked, and something is wrong, refused or not there
+  1    something is wrong, refused, or not there
   2    wrong usage, or there is no agent that can be asked
   130  interrupted (Ctrl-C or SIGTERM), also the end of --watch";
 

@@ -9,6 +9,7 @@ mod table;
 
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
+use std::os::fd::AsFd;
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -70,11 +71,14 @@ pub struct Size {
 /// The size of the terminal that standard output is; `None`: it is none. One that does not say its
 /// size has that of `COLUMNS` and `LINES`, or 80 by 24. In a pipe these variables mean nothing.
 pub fn size() -> Option<Size> {
-    let stdout = io::stdout();
-    if !stdout.is_terminal() {
+    size_of(&io::stdout())
+}
+
+fn size_of(stream: &(impl IsTerminal + AsFd)) -> Option<Size> {
+    if !stream.is_terminal() {
         return None;
     }
-    let told = rustix::termios::tcgetwinsize(&stdout).ok();
+    let told = rustix::termios::tcgetwinsize(stream).ok();
     let or_variable = |told: Option<u16>, name: &str, usual: usize| {
         let told = told.map(usize::from).filter(|told| *told > 0);
         let variable = || std::env::var(name).ok()?.parse().ok().filter(|given| *given > 0);
@@ -84,6 +88,12 @@ pub fn size() -> Option<Size> {
         columns: or_variable(told.map(|size| size.ws_col), "COLUMNS", 80),
         rows: or_variable(told.map(|size| size.ws_row), "LINES", 24),
     })
+}
+
+/// Says what went wrong, on standard error, folded where that is a terminal.
+pub fn complain(text: &str) {
+    let width = size_of(&io::stderr()).map(|size| size.columns);
+    eprint!("{}", fold(text, width, 2));
 }
 
 /// Prints a value as JSON or YAML; false when a table is wanted instead.

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Show;
@@ -10,15 +11,26 @@ use super::output::{Look, Table, Tone};
 use super::view::View;
 use crate::server::admin::op;
 
+/// Below the flags.
+pub(super) const HELP: &str = "\
+A row is an attachment: an interface that flock gave to a container. READY is whether the pod is \
+Ready and not terminating, which its anycast addresses follow. With -o wide also its anycast and \
+further addresses, its interface on this node and its container.
+
+Examples:
+  flock-agent pods
+  flock-agent pods --watch
+  flock-agent pods -o json | jq -r '.pods[] | select(.ready | not) | .name'";
+
 /// The answer: `-o json` prints exactly this.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PodList {
     /// Sorted by namespace and name.
     pub pods: Vec<PodRow>,
 }
 
 /// One attachment.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodRow {
     /// The pod's namespace; empty when the runtime named none.

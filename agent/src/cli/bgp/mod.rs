@@ -36,6 +36,14 @@ pub use question::{
 };
 pub use show::BgpShow;
 
+/// Below the commands.
+pub(super) const HELP: &str = "\
+Examples:
+  flock-agent bgp show
+  flock-agent bgp show routes --advertised --peer tor-a
+  flock-agent bgp refresh tor-a
+  flock-agent bgp reset tor-a";
+
 /// `bgp`.
 #[derive(Debug, Clone, Args)]
 pub struct Bgp {

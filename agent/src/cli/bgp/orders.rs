@@ -15,7 +15,7 @@ use crate::cli::output;
 use crate::server::admin::op;
 
 pub(super) const REFRESH_HELP: &str = "\
-A soft reset: the session stays, and no route is withdrawn. The peer is asked for everything again
+A soft reset: the session stays, and no route is withdrawn. The peer is asked for everything again \
 (RFC 2918), which is judged by the rules as they are now, and is told everything again.
 
 Exit status: 0 done, 1 no such peer, no session, or the peer cannot be asked, 2 no agent
@@ -25,8 +25,8 @@ Examples:
   flock-agent bgp refresh tor-a --in";
 
 pub(super) const RESET_HELP: &str = "\
-A hard reset: the session ends with Cease / Administrative Reset (6/4) and the message (RFC 9003),
-and begins anew. The peer drops this node's routes until they are told again; a session that does
+A hard reset: the session ends with Cease / Administrative Reset (6/4) and the message (RFC 9003), \
+and begins anew. The peer drops this node's routes until they are told again; a session that does \
 not come up is tried again at once. Where nobody can be asked to confirm, --yes is needed.
 
 Exit status: 0 done, 1 no such peer or not confirmed, 2 no agent, or nobody to confirm it
@@ -50,7 +50,7 @@ pub struct Refresh {
     out: bool,
 
     /// The running agent's socket
-    #[arg(long, env = "FLOCK_ADMIN_SOCKET", value_name = "PATH", default_value = ADMIN_SOCKET)]
+    #[arg(long, env = "FLOCK_ADMIN_SOCKET", hide_env_values = true, value_name = "PATH", default_value = ADMIN_SOCKET)]
     pub(super) admin_socket: PathBuf,
 }
 
@@ -69,7 +69,7 @@ pub struct Reset {
     message: Option<Words>,
 
     /// The running agent's socket
-    #[arg(long, env = "FLOCK_ADMIN_SOCKET", value_name = "PATH", default_value = ADMIN_SOCKET)]
+    #[arg(long, env = "FLOCK_ADMIN_SOCKET", hide_env_values = true, value_name = "PATH", default_value = ADMIN_SOCKET)]
     pub(super) admin_socket: PathBuf,
 }
 

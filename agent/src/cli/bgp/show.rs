@@ -20,6 +20,12 @@ use crate::cli::view::{MOST_ROWS, View};
 use crate::server::admin::{NoArgs, op};
 
 pub(super) const HELP: &str = "\
+Without a word: this node, what it originates, learned and installed, and its peers. Below the \
+table, a line each, what is worth a look: why a session is not there, what is not announced.
+
+With --watch it is drawn again when something changed, and once a second; in a pipe it is printed \
+again when something other than times changed, as JSON an object a line.
+
 Examples:
   flock-agent bgp show
   flock-agent bgp show peers tor-a
@@ -27,7 +33,10 @@ Examples:
   flock-agent bgp show -o json | jq '.peers[] | select(.state != \"Established\")'";
 
 const PEERS_HELP: &str = "\
-Counts are routes: RCVD that the peer told, ACC of those that policy let in, ADV that it was told.
+UP/DOWN is how long it is in its state. Counts are routes: RCVD that the peer told, ACC of those \
+that policy let in, ADV that it was told. One peer is shown in full, with its families one by one.
+
+Exit status: 1 where a peer is named that is not there
 
 Examples:
   flock-agent bgp show peers
@@ -35,12 +44,13 @@ Examples:
   flock-agent bgp show peers -o wide";
 
 const ROUTES_HELP: &str = "\
-A prefix shows the route of this very prefix, an address all routes that hold it. With --longer a
+A prefix shows the route of this very prefix, an address all routes that hold it. With --longer a \
 prefix shows all that is within it, with --exact an address shows its own /32 or /128.
 
-A row is a path. Rows are sorted by prefix, IPv4 first; of one prefix the best path comes first.
+A row is a path. Rows are sorted by prefix, IPv4 first; of one prefix the best path comes first. \
 They are printed as they come: a table of a million routes needs no memory.
-  *  best: used, and told     =  as good as the best, shares its traffic     !  refused
+
+Marks: * the best, used and told; = as good as the best, shares its traffic; ! refused.
 
 Examples:
   flock-agent bgp show routes

@@ -21,10 +21,10 @@ pub use status::{DrainArgs, DrainSession, DrainState, DrainStatus, Wait};
 
 /// Below the flags.
 pub(super) const HELP: &str = "\
-Peers are told GRACEFUL_SHUTDOWN (RFC 8326) and find other ways; after the wait, routes are
+Peers are told GRACEFUL_SHUTDOWN (RFC 8326) and find other ways; after the wait, routes are \
 withdrawn and every session ends. Ctrl-C stops watching, not the drain. Pods keep running.
 
-Exit status: 0 drained (or undone, or shown), 1 it failed, 2 the agent cannot be asked, 130 no
+Exit status: 0 drained (or undone, or shown), 1 it failed, 2 the agent cannot be asked, 130 no \
 longer watched: the drain goes on.
 
 Examples:
@@ -57,7 +57,7 @@ pub struct Drain {
     pub watch: bool,
 
     /// The running agent's socket
-    #[arg(long, env = "FLOCK_ADMIN_SOCKET", value_name = "PATH", default_value = super::ADMIN_SOCKET)]
+    #[arg(long, env = "FLOCK_ADMIN_SOCKET", hide_env_values = true, value_name = "PATH", default_value = super::ADMIN_SOCKET)]
     pub admin_socket: PathBuf,
 }
 

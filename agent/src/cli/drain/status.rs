@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::bgp::PeerState;
@@ -75,21 +76,21 @@ impl fmt::Display for Wait {
 }
 
 /// The answer of `drain`, `drain.undo` and `drain.status`: how it is now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DrainStatus {
     /// How far it is.
     pub state: DrainState,
-    /// When it came into this state, RFC 3339; `None`: in service.
+    /// When it came into this state, RFC 3339; `null`: in service.
     pub since: Option<String>,
-    /// Until routes are withdrawn; `None`: nothing is waited for.
+    /// Until routes are withdrawn; `null`: nothing is waited for.
     pub seconds_left: Option<u64>,
     /// Sorted by peer.
     pub sessions: Vec<DrainSession>,
 }
 
 /// How far a drain is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DrainState {
     /// The node is in service.
@@ -111,7 +112,7 @@ impl fmt::Display for DrainState {
 }
 
 /// A peer's session meanwhile.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DrainSession {
     /// Its name.

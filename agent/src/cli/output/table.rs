@@ -9,11 +9,21 @@ pub(super) const GAP: usize = 2;
 /// Into less room than this the last column is not folded.
 const NARROWEST: usize = 20;
 
+/// How far what stands under a row is set in.
+const UNDER: usize = 4;
+
+/// A row, and what stands under it.
+#[derive(Default)]
+struct Row {
+    cells: Vec<(String, Tone)>,
+    under: Option<(String, Tone)>,
+}
+
 /// A table under a line of headings.
 pub struct Table {
     headings: Vec<&'static str>,
     numbers: Vec<&'static str>,
-    rows: Vec<Vec<(String, Tone)>>,
+    rows: Vec<Row>,
     /// Of the columns, so far.
     widths: Vec<usize>,
     has_begun: bool,
@@ -41,7 +51,25 @@ impl Table {
                 None => self.widths.push(width),
             }
         }
-        self.rows.push(cells);
+        self.rows.push(Row { cells, under: None });
+    }
+
+    /// Under the last row: words for which no column has room.
+    pub fn under(&mut self, words: String, tone: Tone) {
+        if let Some(row) = self.rows.last_mut() {
+            row.under = Some((words, tone));
+        }
+    }
+
+    /// How wide it is with what was added so far, but for its last column.
+    pub fn width_before_last(&self) -> usize {
+        let before = self.widths.len().saturating_sub(1);
+        self.widths.iter().take(before).map(|width| width + GAP).sum()
+    }
+
+    /// How wide it is with what was added so far.
+    pub fn width(&self) -> usize {
+        self.width_before_last() + self.widths.last().copied().unwrap_or_default()
     }
 
     /// The text, with colours if asked for, however wide it is.
@@ -65,13 +93,14 @@ impl Table {
         heading.iter().chain(&rows).map(|row| self.line(row, look)).collect()
     }
 
-    fn heading(&self) -> Vec<(String, Tone)> {
-        self.headings.iter().map(|heading| ((*heading).to_owned(), Tone::Plain)).collect()
+    fn heading(&self) -> Row {
+        let cells = self.headings.iter().map(|heading| ((*heading).to_owned(), Tone::Plain));
+        Row { cells: cells.collect(), under: None }
     }
 
-    fn line(&self, row: &[(String, Tone)], look: Look) -> String {
+    fn line(&self, row: &Row, look: Look) -> String {
         let (mut line, mut used) = (String::new(), 0);
-        for (at, ((text, tone), width)) in row.iter().zip(&self.widths).enumerate() {
+        for (at, ((text, tone), width)) in row.cells.iter().zip(&self.widths).enumerate() {
             let text = if text.is_empty() { "-" } else { text };
             let is_last = at + 1 == self.widths.len();
             if is_last && let Some(lines) = folded(text, used, look.width) {
@@ -89,6 +118,13 @@ impl Table {
         }
         line.truncate(line.trim_end().len());
         line.push('\n');
+        if let Some((words, tone)) = &row.under {
+            let indent = " ".repeat(UNDER);
+            let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(UNDER));
+            for words in wrap(words, room.max(NARROWEST), room.max(NARROWEST)) {
+                line.push_str(&format!("{indent}{}\n", paint(&words, *tone, look.colour)));
+            }
+        }
         line
     }
 }
@@ -143,6 +179,21 @@ sysctl  net.ipv4.ip_forward is
         assert!(coloured.contains("\x1b[31mnet.ipv4.ip_forward is\x1b[0m\n"), "{coloured:?}");
         assert!(table.render(false).ends_with("off and should be on\n"));
         assert_eq!(table.draw(Look { width: Some(12), ..narrow }), table.render(false));
+    }
+
+    #[test]
+    fn words_without_room_stand_under_their_row() {
+        let mut table = Table::new(vec!["A", "B"]);
+        table.row(plain(["1", "2"]));
+        table.under("something that is to be said of it".into(), Tone::Warning);
+        table.row(plain(["3", "4444"]));
+        assert_eq!((table.width_before_last(), table.width()), (3, 7));
+        let narrow = Look { width: Some(24), ..Look::PIPE };
+        assert_eq!(
+            table.draw(narrow),
+            "A  B\n1  2\n    something that is to\n    be said of it\n3  4444\n"
+        );
+        assert!(table.render(true).contains("    \x1b[33msomething that is to be said of it"));
     }
 
     #[test]
