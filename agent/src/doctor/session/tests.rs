@@ -48,7 +48,6 @@ fn up() -> PeerStatus {
         session_ended: None,
         last_error: None,
         last_refusal: None,
-        session_ended: None,
         pending: None,
         faults: 0,
         refused: 0,
