@@ -3,7 +3,8 @@
 // no content; whoever shows something asks again. Decides whether the agent is there.
 
 const Agent = (() => {
-const PATIENCE = 8000;
+/// Longer than the agent takes to say that it is too busy.
+const PATIENCE = 12000;
 const RECONNECT = [500, 1000, 2000, 5000];
 /// A signal may be lost between two connections; nothing stays wrong for longer than this.
 const AT_LEAST = 30000;
