@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::resolve::{self, Reach, Ways};
 use super::{Command, Lacking, Standing, known};
+use crate::log::Lasting;
 
 /// Changes taken together: one call of the kernel for all of them.
 const TOGETHER: usize = 1024;
@@ -40,6 +41,10 @@ pub(super) struct Task {
     looked: bool,
     /// What the kernel refuses, with its words.
     refused: BTreeMap<IpNet, String>,
+    /// Next hops that cannot be reached, as was told.
+    unreached: BTreeSet<IpAddr>,
+    /// What keeps the kernel from being read.
+    unread: Lasting,
     /// When the kernel was last looked at, and is to be again.
     rechecked: Option<Instant>,
     recheck_at: Option<Instant>,
@@ -59,6 +64,8 @@ impl Task {
             ways: Ways::new(),
             looked: false,
             refused: BTreeMap::new(),
+            unreached: BTreeSet::new(),
+            unread: Lasting::default(),
             rechecked: None,
             recheck_at: None,
         }
@@ -145,6 +152,9 @@ impl Task {
             Command::Standing(prefix, answer) => {
                 let _ = answer.send(self.standing(prefix));
             }
+            Command::Routes(answer) => {
+                let _ = answer.send(self.installed.clone());
+            }
             Command::Lacking(answer) => {
                 let _ = answer.send(self.lacking());
             }
@@ -188,6 +198,7 @@ impl Task {
     fn forget(&mut self) {
         self.wanted.clear();
         self.refused.clear();
+        self.unreached.clear();
         self.stale = self.installed.keys().copied().collect();
     }
 
@@ -238,6 +249,7 @@ impl Task {
                 self.installed =
                     routes.into_iter().map(|route| (route.prefix, route.next_hops)).collect();
                 *known(&self.known) = self.installed.keys().copied().collect();
+                self.unread.is_over();
                 // At the first look all is from before.
                 if std::mem::replace(&mut self.looked, true) {
                     self.stale.retain(|prefix| self.installed.contains_key(prefix));
@@ -246,7 +258,9 @@ impl Task {
                 }
             }
             Err(error) => {
-                tracing::error!(%error, "cannot read interfaces and learned routes; trying again");
+                if self.unread.is_news(&error) {
+                    tracing::error!(%error, "cannot read interfaces and learned routes; trying again");
+                }
                 self.try_again(PAUSE);
             }
         }
@@ -262,7 +276,9 @@ impl Task {
         far.retain(|gateway| !self.ways.contains_key(gateway));
         for gateway in far {
             let way = self.way(gateway).await;
-            if way.is_none() {
+            if way.is_some() {
+                self.unreached.remove(&gateway);
+            } else if self.unreached.insert(gateway) {
                 tracing::warn!(%gateway, "a learned next hop cannot be reached; its routes wait");
             }
             self.ways.insert(gateway, way);

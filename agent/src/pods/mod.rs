@@ -17,7 +17,7 @@ mod spool;
 mod status;
 mod turns;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -59,6 +59,8 @@ pub struct Pods {
     started: tokio::time::Instant,
     /// BGP sessions that are up and have been told everything.
     sessions: watch::Receiver<u32>,
+    /// Spooled DELs that failed, by container, in the words that were told.
+    spool_failures: watch::Sender<BTreeMap<String, String>>,
     /// The uplink's MTU as last asked for, under which configuration and when.
     uplink_mtu: watch::Sender<Option<(Arc<NodeConfig>, Instant, u32)>>,
 }
@@ -88,6 +90,7 @@ impl Pods {
             turns,
             started,
             sessions,
+            spool_failures: watch::Sender::default(),
             uplink_mtu: watch::Sender::new(None),
         })
     }
@@ -132,6 +135,11 @@ pub fn called(record: &Allocation) -> String {
         return format!("container {}", record.container_id);
     }
     pod_key(record).to_string()
+}
+
+/// From here on, what is logged for this call names the pod.
+fn name_in_log(pod: impl std::fmt::Display) {
+    tracing::Span::current().record("pod", tracing::field::display(pod));
 }
 
 /// Under which name the source knows the pod of a record.
