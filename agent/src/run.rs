@@ -161,9 +161,11 @@ impl Agent {
         tokio::spawn(admin::serve(admin.clone(), desk.clone()));
         if let Some(port) = port {
             let address = port.local_addr()?;
+            let page = args.http_page.at(address);
             let scrape = Scrape::new(metrics.clone(), pods.clone(), bgp.clone());
-            let site = http::Site { desk, scrape, page: args.http_page.at(address) };
-            tracing::info!(%address, page = site.page, "serving HTTP");
+            let names = page.then(|| http::OwnNames::at(address, &node));
+            let site = http::Site::new(desk, scrape, names);
+            tracing::info!(%address, page, "serving HTTP");
             tokio::spawn(http::serve(port, Arc::new(site), metrics));
         }
         let server = cni::Server::default();

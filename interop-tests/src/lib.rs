@@ -22,6 +22,7 @@
 //! | [`node`], [`manifests`] | a node with its agent, and the files that steer it |
 //! | [`pod`], [`plugin`] | a pod's namespace, and one CNI call as a runtime makes it |
 //! | [`network`], [`chain`] | network configurations, and conflists run as libcni runs them |
+//! | [`browser`] | a real browser in a namespace, driven by hand |
 //! | [`terminal`] | a person's terminal: what stands on it, and what did not fit |
 //! | [`raw`] | the CNI socket spoken directly, also badly |
 //! | [`recorder`] | what a runtime really passed to the plugin |
@@ -39,6 +40,7 @@
 
 pub mod bench;
 pub mod binaries;
+pub mod browser;
 pub mod capture;
 pub mod chain;
 pub mod containerd;

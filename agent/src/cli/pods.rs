@@ -55,6 +55,10 @@ pub struct PodRow {
     pub host_interface: String,
     /// Ready, and not terminating.
     pub ready: bool,
+
+    // Beyond the contract.
+    /// Of `anycast`, those that this node announces, for this pod or another.
+    pub announced: Vec<IpAddr>,
 }
 
 /// Asks and prints, once or again and again.
@@ -123,6 +127,7 @@ mod tests {
                 state: "committed".into(),
                 host_interface: "flock01234567".into(),
                 ready: true,
+                announced: vec![],
             }],
         }
     }
@@ -135,6 +140,7 @@ mod tests {
             keys,
             [
                 "addresses",
+                "announced",
                 "anycast",
                 "containerId",
                 "hostInterface",

@@ -17,7 +17,7 @@ mod spool;
 mod status;
 mod turns;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -123,13 +123,15 @@ impl Pods {
     pub async fn list(&self) -> Result<PodList, Closed> {
         let attachments: Vec<Attachment> =
             self.ledger.ask(|book| book.all().cloned().collect()).await?;
+        let anycast = attachments.iter().flat_map(|attachment| &attachment.record.anycast);
+        let announced = self.reconciler.announced(anycast.copied().collect()).await;
         let world = self.source.world();
         let mut pods: Vec<PodRow> = attachments
             .into_iter()
             .map(|attachment| {
                 let known = world.pods.get(&pod_key(&attachment.record));
                 let ready = known.is_none_or(|pod| pod.ready && !pod.terminating);
-                row(attachment, ready)
+                row(attachment, ready, &announced)
             })
             .collect();
         pods.sort();
@@ -155,7 +157,7 @@ pub fn pod_key(record: &Allocation) -> PodKey {
     PodKey { namespace: record.namespace.clone(), name: record.pod_name.clone() }
 }
 
-fn row(attachment: Attachment, ready: bool) -> PodRow {
+fn row(attachment: Attachment, ready: bool, announced: &BTreeSet<IpAddr>) -> PodRow {
     let Attachment { record, phase, .. } = attachment;
     PodRow {
         namespace: record.namespace,
@@ -164,6 +166,7 @@ fn row(attachment: Attachment, ready: bool) -> PodRow {
         ifname: record.ifname,
         ip6: record.ip6.map(IpAddr::V6),
         ip4: record.ip4.map(IpAddr::V4),
+        announced: record.anycast.iter().filter(|ip| announced.contains(ip)).copied().collect(),
         anycast: record.anycast,
         addresses: record.addresses,
         state: match record.state {

@@ -190,6 +190,18 @@ impl Reconciler {
         answered.await.ok()
     }
 
+    /// Of these addresses, the ones that are originated; none where nobody speaks.
+    pub async fn announced(&self, mut addresses: BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
+        if addresses.is_empty() || self.signal.speaker().1.is_none() {
+            return BTreeSet::new();
+        }
+        let announced = self.ask(move |picture| {
+            addresses.retain(|address| picture.originated.contains_key(&IpNet::from(*address)));
+            addresses
+        });
+        announced.await.unwrap_or_default()
+    }
+
     /// For CHECK: which anycast routes of this attachment the kernel lacks.
     pub async fn missing_for(&self, attachment: &Attachment) -> Vec<String> {
         let world = self.source.world();

@@ -7,9 +7,12 @@
 //! answered while somebody holds connections open. A caller that wants to be told of changes is let
 //! stay longer, and there are few places for those.
 
+mod api;
+mod page;
 mod places;
 mod reply;
 mod site;
+mod visitor;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -32,6 +35,7 @@ use crate::metrics::{Endpoint, Metrics};
 use places::{Places, Until};
 pub use reply::Body;
 pub use site::Site;
+pub use visitor::OwnNames;
 
 /// Connections served at a time.
 const CONNECTIONS: usize = 64;

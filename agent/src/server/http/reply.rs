@@ -13,13 +13,20 @@ use hyper::{Response, StatusCode, header};
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// On every answer: it is what it says, it is of now, and nobody else's page may use it.
-const ALWAYS: [(HeaderName, &str); 5] = [
+const ALWAYS: [(HeaderName, &str); 7] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::CACHE_CONTROL, "no-store"),
     (header::REFERRER_POLICY, "no-referrer"),
     (header::X_FRAME_OPTIONS, "DENY"),
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (header::CONTENT_SECURITY_POLICY, POLICY),
 ];
+
+/// A browser runs and shows what comes from here as a file, and nothing else: what a pod or a peer
+/// calls itself stays text even if the page made a mistake.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 

@@ -10,8 +10,10 @@ use std::time::Duration;
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode, header};
 
-use super::Stay;
+use super::api::{self, Api};
 use super::reply::{Body, reply, words};
+use super::visitor::{self, OwnNames};
+use super::{Stay, page};
 use crate::metrics::{Form, Scrape};
 use crate::pods::Pods;
 use crate::server::desk::Desk;
@@ -21,17 +23,21 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Everything that is served.
 pub struct Site {
-    /// Who knows.
-    pub desk: Arc<Desk>,
-    /// The metrics.
-    pub scrape: Scrape,
-    /// The page is shown.
-    pub page: bool,
+    desk: Arc<Desk>,
+    scrape: Scrape,
+    /// What the page asks, and under which names it is shown; `None`: it is not shown.
+    page: Option<(Api, OwnNames)>,
 }
 
 impl Site {
+    /// With the page, under these names, or without it.
+    pub fn new(desk: Arc<Desk>, scrape: Scrape, page: Option<OwnNames>) -> Self {
+        let page = page.map(|names| (Api::new(desk.clone()), names));
+        Self { desk, scrape, page }
+    }
+
     /// Answers one request.
-    pub async fn answer(&self, request: &Request<Incoming>, _stay: &Stay) -> Response<Body> {
+    pub async fn answer(&self, request: &Request<Incoming>, stay: &Stay) -> Response<Body> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut refusal =
                 words(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are answered");
@@ -48,8 +54,34 @@ impl Site {
             }
             "/healthz" => health(&self.desk.pods).await,
             "/readyz" => readiness(&self.desk.pods).await,
-            _ => words(StatusCode::NOT_FOUND, "there are /metrics, /healthz and /readyz"),
+            path => self.show(path, request, stay).await.unwrap_or_else(|| {
+                words(StatusCode::NOT_FOUND, "there are /metrics, /healthz and /readyz")
+            }),
         }
+    }
+
+    /// The page and what it asks; `None`: there is nothing of that name, or no page at all.
+    async fn show(
+        &self,
+        path: &str,
+        request: &Request<Incoming>,
+        stay: &Stay,
+    ) -> Option<Response<Body>> {
+        let (api, names) = self.page.as_ref()?;
+        if let Some(question) = path.strip_prefix(api::ROOT) {
+            return Some(match visitor::may_ask(request, names) {
+                Ok(()) => {
+                    let query = request.uri().query().unwrap_or_default();
+                    api.answer(request.method(), question, query, stay).await
+                }
+                Err(stranger) => api::refusal(StatusCode::FORBIDDEN, &stranger.to_string()),
+            });
+        }
+        let file = page::file(path)?;
+        Some(match visitor::may_look(request, names) {
+            Ok(()) => file,
+            Err(stranger) => words(StatusCode::FORBIDDEN, &stranger.to_string()),
+        })
     }
 }
 
