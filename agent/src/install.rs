@@ -87,6 +87,12 @@ fn is_ours(path: &Path) -> bool {
     path.is_file() && fs::read(path).is_ok_and(found)
 }
 
+/// Whether the installed plugin is the one beside the agent; `None` where there is none beside it.
+pub fn is_current(places: &Places) -> Option<bool> {
+    let ours = fs::read(beside_the_agent(PLUGIN).ok()?).ok()?;
+    Some(fs::read(places.bin_dir.join(PLUGIN)).is_ok_and(|installed| installed == ours))
+}
+
 /// Writes the network configuration. Returns it when it was written.
 pub fn conflist(
     places: &Places,

@@ -1,53 +1,48 @@
 //! `flock-agent`: parses the command line and turns an outcome into an exit code.
 #![forbid(unsafe_code)]
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
-use flock_agent::cli::drain::Ended;
+use clap::Parser;
+use flock_agent::cli::exit::{self, Ended};
 use flock_agent::cli::{self, Cli, Command};
 use flock_agent::{install, run};
 
-/// The agent cannot be asked, as opposed to: it was asked and found something wrong.
-const CANNOT_ASK: u8 = 2;
-/// As shells have it for a command that SIGINT ended.
-const INTERRUPTED: u8 = 130;
-
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
-        Command::Run(args) => run::main(args).map(|()| ExitCode::SUCCESS),
-        Command::Pods(show) => cli::pods::run(&show).map(|()| ExitCode::SUCCESS),
-        Command::Check(show) => match cli::check::run(&show) {
-            Ok(true) => Ok(ExitCode::SUCCESS),
-            Ok(false) => Ok(ExitCode::FAILURE),
-            Err(error) => {
-                eprintln!("flock-agent: {error:#}");
-                return ExitCode::from(CANNOT_ASK);
-            }
-        },
-        Command::Bgp(args) => cli::bgp::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::Drain(args) => cli::drain::run(&args).map(|ended| match ended {
-            Ended::Done => ExitCode::SUCCESS,
-            Ended::Interrupted => ExitCode::from(INTERRUPTED),
-        }),
+    let outcome = match parsed().command {
+        Command::Run(args) => run::main(args).map(|()| Ended::Done),
+        Command::Pods(show) => cli::pods::run(&show),
+        Command::Check(show) => cli::check::run(&show),
+        Command::Bgp(args) => cli::bgp::run(&args),
+        Command::Drain(args) => cli::drain::run(&args),
         Command::Install(args) => install_once(&args),
-        Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut Cli::command(),
-                "flock-agent",
-                &mut std::io::stdout(),
-            );
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Schema { name } => cli::schema::run(name.as_deref()),
+        Command::Completions { shell } => cli::completions::run(shell),
     };
-    outcome.unwrap_or_else(|error| {
-        eprintln!("flock-agent: {error:#}");
-        ExitCode::FAILURE
+    if let Err(error) = &outcome {
+        cli::output::complain(&format!("flock-agent: {error:#}\n"));
+    }
+    ExitCode::from(exit::code(&outcome))
+}
+
+/// What was asked for; help is printed, and what cannot be understood complained of, here.
+fn parsed() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| {
+        if error.use_stderr() {
+            let words = error.render();
+            let colour = std::io::stderr().is_terminal()
+                && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+            let text = if colour { words.ansi().to_string() } else { words.to_string() };
+            cli::output::complain(&text);
+            #[allow(clippy::exit, reason = "nothing has begun yet")]
+            std::process::exit(error.exit_code());
+        }
+        error.exit()
     })
 }
 
-fn install_once(args: &cli::Install) -> anyhow::Result<ExitCode> {
+fn install_once(args: &cli::Install) -> anyhow::Result<Ended> {
     let mut written = install::plugins(&args.places)?;
     written.extend(install::conflist(&args.places, &args.socket, &args.spool)?);
     if written.is_empty() {
@@ -56,5 +51,5 @@ fn install_once(args: &cli::Install) -> anyhow::Result<ExitCode> {
     for path in written {
         cli::output::print(&format!("installed {}\n", path.display()))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Ended::Done)
 }

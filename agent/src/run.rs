@@ -17,6 +17,7 @@ use crate::bgp::{Bgp, Starting};
 use crate::cli::Run;
 use crate::doctor::Doctor;
 use crate::metrics::{Metrics, Scrape};
+use crate::news::News;
 use crate::notify::Watcher;
 use crate::pods::book::Book;
 use crate::pods::ledger::Ledger;
@@ -114,14 +115,21 @@ impl Agent {
             .await
             .context("cannot prepare the node")?;
         let ledger = Ledger::start(Book::default());
-        let reconciler =
-            Reconciler::start(ledger.clone(), dataplane.clone(), source.clone(), metrics.clone());
+        let news = News::default();
+        let reconciler = Reconciler::start(
+            ledger.clone(),
+            dataplane.clone(),
+            source.clone(),
+            news.clone(),
+            metrics.clone(),
+        );
         let (bgp, speaker) = Bgp::prepare(
             &node,
             &args.state_dir,
             source.clone(),
             dataplane.clone(),
             reconciler.clone(),
+            news.clone(),
             metrics.clone(),
         )
         .map_err(anyhow::Error::msg)?;
@@ -144,6 +152,7 @@ impl Agent {
             pods: pods.clone(),
             bgp: bgp.clone(),
             doctor,
+            news,
             metrics: metrics.clone(),
         });
         let admin = Arc::new(Socket::open(&args.admin_socket).await?);

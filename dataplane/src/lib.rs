@@ -34,6 +34,7 @@ mod request;
 mod retire;
 mod routes;
 mod rules;
+mod standing;
 mod sysctl;
 mod undo;
 mod verify;
@@ -42,6 +43,7 @@ mod worker;
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use tokio::sync::mpsc;
 
 pub use apply::{LinkFacts, Wired};
@@ -55,7 +57,8 @@ pub use netns::{Netns, NetnsId};
 pub use plan::{GATEWAY4, GATEWAY6, PodLink};
 pub use request::{DOOMED_GROUP, PROTOCOL};
 pub use retire::HostLink;
-pub use routes::{NextHop, NodeRoute, PodRoute, RouteKey, Uplink};
+pub use routes::{NextHop, NodeRoute, Path, PodRoute, RouteKey, Uplink};
+pub use standing::{StandingHop, StandingRoute};
 pub use sysctl::NodeSettings;
 
 /// A handle on the node's kernel. Cheap to clone; the threads behind it end
@@ -173,6 +176,18 @@ impl Dataplane {
         self.pool.run(learned::learned_routes).await
     }
 
+    /// The main table's routes for exactly that prefix: flock's, and before it
+    /// another's that packets take instead.
+    pub async fn routes_of(&self, prefix: IpNet) -> Result<Vec<StandingRoute>, Error> {
+        self.pool.run(move |worker| standing::routes_of(worker, prefix)).await
+    }
+
+    /// The route by which packets for an address go; `None` where there is
+    /// none, or one that answers "unreachable".
+    pub async fn decides_about(&self, address: IpAddr) -> Result<Option<StandingRoute>, Error> {
+        self.pool.run(move |worker| standing::decides_about(worker, address)).await
+    }
+
     /// Every interface of the node that is not a pod's.
     pub async fn interfaces(&self) -> Result<Vec<Interface>, Error> {
         self.pool.run(interfaces::interfaces).await
@@ -188,6 +203,16 @@ impl Dataplane {
     /// The interface by which the node reaches an address.
     pub async fn uplink_towards(&self, address: IpAddr) -> Result<Option<Uplink>, Error> {
         self.pool.run(move |worker| routes::uplink_towards(worker, address)).await
+    }
+
+    /// The same with what is known of how much passes there.
+    pub async fn path_towards(&self, address: IpAddr) -> Result<Option<Path>, Error> {
+        self.pool.run(move |worker| routes::path_towards(worker, address)).await
+    }
+
+    /// The interfaces whose IPv6 default route a router advertised, sorted.
+    pub async fn advertised_uplinks(&self) -> Result<Vec<String>, Error> {
+        self.pool.run(|worker| routes::by_advertisement(worker.host()?)).await
     }
 
     /// An interface by its name.

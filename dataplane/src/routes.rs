@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use netlink_packet_route::AddressFamily;
-use netlink_packet_route::route::RouteType;
+use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteMetric, RouteType};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::io::Errno;
 
 use crate::apply::first_link;
@@ -92,6 +92,16 @@ pub struct Uplink {
     pub index: u32,
     /// Its MTU.
     pub mtu: u32,
+}
+
+/// The way to an address, and how much passes on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// The interface.
+    pub uplink: Uplink,
+    /// Set on the route, or learned from routers on the way (RFC 1191, RFC
+    /// 8201); `None`: as much as the interface takes.
+    pub mtu: Option<u32>,
 }
 
 impl From<LinkView> for Uplink {
@@ -321,17 +331,39 @@ fn link_names(channel: &mut Channel) -> Result<HashMap<u32, String>, Error> {
 }
 
 pub(crate) fn uplink_towards(worker: &mut Worker, to: IpAddr) -> Result<Option<Uplink>, Error> {
+    Ok(path_towards(worker, to)?.map(|path| path.uplink))
+}
+
+pub(crate) fn path_towards(worker: &mut Worker, to: IpAddr) -> Result<Option<Path>, Error> {
     let host = worker.host()?;
     let replies = match host.ask(&format!("look up route to {to}"), request::lookup(to, false)) {
         Ok(replies) => replies,
         Err(Error::Kernel { refusal, .. }) if no_way(&refusal) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let route = replies.iter().find_map(|reply| RouteView::of(&decode(reply).ok()?));
-    match route.and_then(|route| route.hops.first().map(|hop| hop.index)) {
-        Some(index) => Ok(find_link_at(host, index)?.map(Uplink::from)),
-        None => Ok(None),
-    }
+    let message = replies.iter().find_map(|reply| match decode(reply).ok()? {
+        RouteNetlinkMessage::NewRoute(route) => Some(route),
+        _ => None,
+    });
+    let Some(message) = message else { return Ok(None) };
+    let hop = RouteView::read(&message).and_then(|route| route.hops.first().cloned());
+    let link = match hop {
+        Some(hop) => find_link_at(host, hop.index)?,
+        None => None,
+    };
+    Ok(link.map(|link| Path { uplink: link.into(), mtu: known_mtu(&message) }))
+}
+
+/// An MTU that is the route's own, and not its interface's.
+fn known_mtu(route: &RouteMessage) -> Option<u32> {
+    let metrics = route.attributes.iter().filter_map(|attribute| match attribute {
+        RouteAttribute::Metrics(metrics) => Some(metrics),
+        _ => None,
+    });
+    metrics.flatten().find_map(|metric| match metric {
+        RouteMetric::Mtu(mtu) if *mtu > 0 => Some(*mtu),
+        _ => None,
+    })
 }
 
 /// An interface by its name.

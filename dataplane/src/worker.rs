@@ -166,8 +166,11 @@ impl Pool {
         job: impl FnOnce(&mut Worker) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let (answer, result) = oneshot::channel();
+        // What is logged on the thread is logged for whoever asked.
+        let span = tracing::Span::current();
         let job: Job = Box::new(move |worker| {
-            let _ = answer.send(job(worker));
+            let outcome = span.in_scope(|| job(worker));
+            let _ = answer.send(outcome);
         });
         self.callers.add(job).await;
         let outcome = result.await.map_err(|_| Error::Stopped)?;

@@ -243,3 +243,30 @@ fn uplinks_are_those_of_the_kernels_routes() {
         assert_eq!(dataplane.uplink_towards(address("198.51.100.129")).await.unwrap(), None);
     });
 }
+
+#[test]
+fn a_path_tells_how_much_passes() {
+    on_node(|node| async move {
+        let dataplane = Dataplane::start().unwrap();
+        node.ip("link add up0 mtu 9000 type veth peer name up1 mtu 9000");
+        for link in ["up0", "up1"] {
+            node.ip(&format!("link set {link} up"));
+        }
+        node.ip("addr add 10.9.0.1/24 dev up0");
+        node.ip("-6 addr add 2001:db8:9::1/64 dev up0 nodad");
+        node.ip("route add 198.51.100.0/24 via 10.9.0.2 mtu 1400");
+        node.ip("-6 route add 2001:db8:ff::/64 via 2001:db8:9::2 mtu 1480");
+        for (to, known) in [
+            ("10.9.0.2", None),
+            ("198.51.100.9", Some(1400)),
+            ("2001:db8:9::2", None),
+            ("2001:db8:ff::1", Some(1480)),
+        ] {
+            let path = dataplane.path_towards(address(to)).await.unwrap().unwrap();
+            let found = (path.uplink.name.as_str(), path.uplink.mtu, path.mtu);
+            assert_eq!(found, ("up0", 9000, known), "{to}");
+        }
+        assert_eq!(dataplane.path_towards(address("203.0.113.1")).await.unwrap(), None);
+        assert_eq!(dataplane.advertised_uplinks().await.unwrap(), Vec::<String>::new());
+    });
+}

@@ -17,9 +17,12 @@
 //! | [`probe`] | ping, and TCP from one namespace to another |
 //! | [`storm`] | a thousand pings a second, with an account of each |
 //! | [`process`] | a daemon with a log, stopped by its process id |
+//! | [`place`] | a host to be in: its own files and processes over a namespace |
+//! | [`docs`] | the documents, read, played and compared |
 //! | [`node`], [`manifests`] | a node with its agent, and the files that steer it |
 //! | [`pod`], [`plugin`] | a pod's namespace, and one CNI call as a runtime makes it |
 //! | [`network`], [`chain`] | network configurations, and conflists run as libcni runs them |
+//! | [`terminal`] | a person's terminal: what stands on it, and what did not fit |
 //! | [`raw`] | the CNI socket spoken directly, also badly |
 //! | [`recorder`] | what a runtime really passed to the plugin |
 //! | [`router`] | real routers: BIRD, FRR, GoBGP, OpenBGPD, ExaBGP |
@@ -40,6 +43,7 @@ pub mod capture;
 pub mod chain;
 pub mod containerd;
 pub mod cri;
+pub mod docs;
 pub mod fabric;
 pub mod facts;
 pub mod interop;
@@ -51,6 +55,7 @@ pub mod netns;
 pub mod network;
 pub mod node;
 pub mod pause;
+pub mod place;
 pub mod plugin;
 pub mod pod;
 pub mod podman;
@@ -59,10 +64,12 @@ pub mod process;
 pub mod raw;
 pub mod recorder;
 pub mod router;
+pub mod schema;
 pub mod signals;
 pub mod sniffer;
 pub mod speaker;
 pub mod storm;
 pub mod story;
 mod sweep;
+pub mod terminal;
 pub mod wait;

@@ -2,6 +2,7 @@
 //! manifests. JSON is YAML too, so they are built as values.
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -46,6 +47,31 @@ pub fn node_config(node: &str, cidr6: &[&str], cidr4: &[&str]) -> Value {
             "bgp": { "asn": 65001, "listenPort": 0, "peers": [] },
         },
     })
+}
+
+/// The same as a person writes it, and with `spec.bgp` where there are peers: name, address and AS
+/// number of each. They are asked for their default routes.
+pub fn written(node: &str, cidr6: &str, cidr4: &str, peers: &[(String, IpAddr, u32)]) -> String {
+    let mut text = format!(
+        "apiVersion: flock.fritzlab.net/v1alpha1\n\
+         kind: NodeConfig\n\
+         metadata: {{ name: {node} }}\n\
+         spec:\n  \
+           cidr6: [\"{cidr6}\"]\n  \
+           cidr4: [\"{cidr4}\"]\n"
+    );
+    if !peers.is_empty() {
+        text.push_str("  bgp:\n    asn: 65001\n    peers:\n");
+    }
+    for (name, address, asn) in peers {
+        text.push_str(&format!(
+            "    - name: {name}\n      \
+               address: {address}\n      \
+               asn: {asn}\n      \
+               import: {{ accept: [\"::/0\", \"0.0.0.0/0\"] }}\n"
+        ));
+    }
+    text
 }
 
 /// A pod manifest; annotation keys are given without their prefix.

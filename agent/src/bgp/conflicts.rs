@@ -57,7 +57,7 @@ impl Ours {
 
     fn of(picture: &Picture<'_>) -> Self {
         let summaries = &picture.rules.summaries;
-        let hosts = picture.originated.iter().filter(|prefix| !summaries.contains(prefix));
+        let hosts = picture.originated.keys().filter(|prefix| !summaries.contains(prefix));
         let hosts = hosts.map(|prefix| (*prefix, picture.claims.is_anycast(prefix)));
         Self::new(summaries.iter().copied(), hosts)
     }

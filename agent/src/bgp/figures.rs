@@ -10,7 +10,7 @@ use crate::cli::drain::DrainState;
 
 /// The peers at one moment.
 #[derive(Debug, Clone, Default)]
-pub struct Sessions {
+pub struct Figures {
     /// The speaker's clock.
     pub now: Now,
     /// Those that it has.
@@ -23,12 +23,12 @@ pub struct Sessions {
 
 impl Bgp {
     /// All peers. None where there is no speaker, or where it has just ended.
-    pub async fn sessions(&self) -> Sessions {
-        let Some(live) = self.live() else { return Sessions::default() };
+    pub async fn figures(&self) -> Figures {
+        let Some(live) = self.live() else { return Figures::default() };
         let peers = live.handle.query(|speaker| speaker.peers().collect()).await;
         let untold = live.untold.iter().map(|peer| peer.name.clone()).collect();
         let traffic = live.handle.status().await.ok();
-        Sessions { now: live.handle.now(), peers: peers.unwrap_or_default(), untold, traffic }
+        Figures { now: live.handle.now(), peers: peers.unwrap_or_default(), untold, traffic }
     }
 
     /// How far a drain is, whether or not peers have heard of it.

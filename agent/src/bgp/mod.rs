@@ -11,6 +11,8 @@
 //! | `journal` | what is worth a line in the log |
 //! | `conflicts` | what two nodes claim: pure |
 //! | `view` | what `flock-agent bgp show` is answered |
+//! | `orders` | what an operator wants of one session: `bgp refresh`, `bgp reset` |
+//! | `standing` | what the doctor looks at |
 //! | `figures` | the same in numbers, for metrics |
 
 mod conflicts;
@@ -19,8 +21,10 @@ mod figures;
 mod identity;
 mod journal;
 mod marker;
+mod orders;
 mod password;
 mod peers;
+mod standing;
 mod task;
 mod view;
 
@@ -35,13 +39,16 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::fib::Fib;
 use crate::metrics::Metrics;
+use crate::news::News;
 use crate::reconcile::Reconciler;
 use crate::source::Source;
 pub use conflicts::Conflict;
 use drain::{DrainFile, Stage};
-pub use figures::Sessions;
+pub use figures::Figures;
 use marker::Marker;
 use peers::Untold;
+pub(crate) use standing::Sessions;
+pub use view::{PAGE, Routes};
 
 /// Requests that may wait for the task; callers wait when it is full.
 const REQUESTS: usize = 8;
@@ -94,6 +101,7 @@ impl Bgp {
         source: Source,
         dataplane: Dataplane,
         reconciler: Reconciler,
+        news: News,
         metrics: Arc<Metrics>,
     ) -> Result<(Self, Starting), String> {
         let drain_file = DrainFile::new(state_dir);
@@ -115,6 +123,7 @@ impl Bgp {
                 fib: fib.clone(),
                 published: published.clone(),
                 wake: wake.clone(),
+                news,
             },
             Marker::new(state_dir),
             drain_file,

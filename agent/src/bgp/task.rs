@@ -29,6 +29,7 @@ use super::peers::{self};
 use super::{Published, Request, identity, password};
 use crate::config::NodeConfig;
 use crate::fib::Fib;
+use crate::news::News;
 use crate::reconcile::Reconciler;
 use crate::source::{Source, World};
 
@@ -53,6 +54,7 @@ pub(super) struct Around {
     pub(super) fib: Fib,
     pub(super) published: Published,
     pub(super) wake: Arc<Notify>,
+    pub(super) news: News,
 }
 
 /// What makes a speaker another one when it changes.
@@ -148,6 +150,8 @@ impl Task {
             }
             self.review().await;
             self.report().await;
+            // Whatever happened, a notice or a stage of a drain: people may look at it now.
+            self.around.news.ring();
             while !self.happens(&mut changes, &mut inbox).await {}
             if self.ended {
                 return;

@@ -1,25 +1,29 @@
 //! What `flock-agent bgp show` and `drain` are answered, made from the speaker as it is, the
 //! reconciler (who owns what) and the kernel (what is installed).
 
+mod asked;
+mod choice;
+mod explain;
+mod routes;
 mod sessions;
 mod table;
+mod walk;
+
+pub(super) use sessions::state;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use flock_bgp::PeerKey;
+use flock_bgp::{Family, PeerKey, Speaker};
 use flock_bgp_io::Gone;
-use ipnet::IpNet;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use super::drain::{Stage, seconds, whole_seconds};
 use super::{Bgp, Conflict, Live, Request, conflicts};
-use crate::cli::bgp::{
-    PeerList, PeerRow, PeerState, PeersArgs, RouteList, RouteRow, RouteSource, RoutesArgs, Summary,
-    Which,
-};
+use crate::cli::bgp::{PeerList, PeerRow, PeerState, PeersArgs, Summary};
 use crate::cli::drain::{DrainArgs, DrainSession, DrainState, DrainStatus};
+pub use routes::{PAGE, Routes};
 
 type Names = BTreeMap<PeerKey, Arc<str>>;
 
@@ -28,10 +32,9 @@ impl Bgp {
     pub async fn summary(&self) -> Result<Summary, String> {
         let live = self.live();
         let peers = self.peers(&PeersArgs::default()).await?.peers;
-        let installed = self.fib().installed().await;
         let originated = self.reconciler.ask(|picture| picture.originated.len()).await;
         let learned = match &live {
-            Some(live) => table::learned(&live.handle).await.map_err(gone)?,
+            Some(live) => live.handle.query(learned).await.map_err(gone)?,
             None => 0,
         };
         let handle = live.as_ref().map(|live| live.handle.listening().to_vec());
@@ -43,8 +46,8 @@ impl Bgp {
             listening: handle.iter().flatten().map(ToString::to_string).collect(),
             drain: self.stage().map(|stage| stage.told(now)),
             originated: count(originated.filter(|_| live.is_some()).unwrap_or(0)),
-            learned: count(learned),
-            installed: count(installed.len()),
+            learned,
+            installed: count(self.fib().installed()),
             peers,
         })
     }
@@ -63,45 +66,6 @@ impl Bgp {
         }
         peers.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(PeerList { peers })
-    }
-
-    /// `bgp show routes`.
-    pub async fn routes(&self, args: RoutesArgs) -> Result<RouteList, String> {
-        let Some(live) = self.live() else { return Ok(RouteList { routes: Vec::new() }) };
-        let handle = &live.handle;
-        let names = handle.query(|s| s.peers().map(|peer| (peer.key, peer.name)).collect());
-        let names: Arc<Names> = Arc::new(names.await.map_err(gone)?);
-        let args = Arc::new(args);
-        let mut rows = match args.which {
-            Which::Advertised => table::advertised(handle, &names, &args).await,
-            _ => table::known(handle, &names, &args).await,
-        }
-        .map_err(gone)?;
-        let installed = self.fib().installed().await;
-        for (prefix, row) in &mut rows {
-            if row.source == RouteSource::Learned && row.refused.is_none() {
-                row.installed = Some(installed.contains(prefix));
-            }
-        }
-        // By prefix; of one prefix as they came, the best first.
-        rows.sort_by_key(|(prefix, _)| *prefix);
-        self.name_owners(&mut rows).await;
-        Ok(RouteList { routes: rows.into_iter().map(|(_, row)| row).collect() })
-    }
-
-    async fn name_owners(&self, rows: &mut [(IpNet, RouteRow)]) {
-        let local = rows.iter().filter(|(_, row)| row.source == RouteSource::Local);
-        let local: BTreeSet<IpNet> = local.map(|(prefix, _)| *prefix).collect();
-        let owners = self.reconciler.ask(move |picture| {
-            let owner = |prefix: IpNet| Some((prefix, picture.owner(&prefix)?));
-            local.into_iter().filter_map(owner).collect::<BTreeMap<IpNet, String>>()
-        });
-        let Some(owners) = owners.await else { return };
-        for (prefix, row) in rows.iter_mut() {
-            if row.source == RouteSource::Local {
-                row.owner = owners.get(prefix).cloned();
-            }
-        }
     }
 
     /// What two nodes claim.
@@ -164,7 +128,11 @@ impl Bgp {
     }
 }
 
-fn gone(error: Gone) -> String {
+fn learned(speaker: &Speaker) -> u32 {
+    Family::ALL.into_iter().map(|family| speaker.learned(family)).sum()
+}
+
+pub(super) fn gone(error: Gone) -> String {
     format!("{error}; it is being started again")
 }
 

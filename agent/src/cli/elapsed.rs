@@ -14,7 +14,7 @@ pub(super) fn clock(seconds: u64) -> String {
 }
 
 /// For a sentence, in its largest unit: `45s`, `12m`, `3h`, `2d`.
-pub(super) fn rough(seconds: u64) -> String {
+pub(crate) fn rough(seconds: u64) -> String {
     match seconds {
         0..MINUTE => format!("{seconds}s"),
         MINUTE..HOUR => format!("{}m", seconds / MINUTE),

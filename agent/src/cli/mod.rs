@@ -4,12 +4,17 @@
 mod ask;
 pub mod bgp;
 pub mod check;
+pub mod completions;
 #[cfg(test)]
 mod desk;
 pub mod drain;
-mod elapsed;
+pub(crate) mod elapsed;
+pub mod exit;
 pub mod output;
 pub mod pods;
+pub mod schema;
+mod view;
+mod watch;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,6 +32,11 @@ pub const ADMIN_SOCKET: &str = "/run/flock/admin.sock";
     name = "flock-agent",
     version,
     about = "A CNI agent for nodes that peer with their routers by BGP",
+    long_about = "A CNI agent for nodes that peer with their routers by BGP: it wires pods, announces \
+                  their addresses and learns the ways out. `run` is the daemon; the other commands \
+                  ask the daemon that runs on this node, over a socket that only root may use.",
+    after_help = exit::HELP,
+    after_long_help = format!("{}\n\n{MAIN_EXAMPLES}", exit::HELP),
     max_term_width = 100
 )]
 pub struct Cli {
@@ -42,28 +52,56 @@ pub enum Command {
     #[command(after_help = RUN_EXAMPLES)]
     Run(Run),
     /// List the pods of this node
-    #[command(after_help = "Examples:\n  flock-agent pods\n  flock-agent pods -o json")]
+    #[command(after_help = pods::HELP)]
     Pods(Show),
-    /// Look for what is wrong on this node: kernel, sysctls, state, configuration
-    #[command(
-        after_help = "Exit status: 0 all well, 1 something failed, 2 the agent cannot be asked"
-    )]
+    /// Look for what is wrong on this node: kernel, files, state, sessions, clock
+    #[command(after_help = check::HELP)]
     Check(Show),
-    /// Show what this node's BGP speaker does
+    /// Show what this node's BGP speaker does, or tell it what to do
+    #[command(after_help = bgp::HELP)]
     Bgp(bgp::Bgp),
     /// Take this node out of service: traffic moves away first, then every BGP session ends
     #[command(after_help = drain::HELP)]
     Drain(drain::Drain),
     /// Install the plugin and its configuration, once, without running the agent
+    #[command(after_help = INSTALL_HELP)]
     Install(Install),
+    /// Print the JSON Schema of what a command answers with -o json
+    #[command(after_help = schema::HELP)]
+    Schema {
+        /// Whose answer; without it, a list of them
+        #[arg(value_parser = schema::name())]
+        name: Option<String>,
+    },
     /// Print a completion script for a shell
+    #[command(after_help = completions::HELP)]
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
 }
 
+const MAIN_EXAMPLES: &str = "\
+Examples:
+  flock-agent run --standalone /etc/flock
+  flock-agent bgp show --watch
+  flock-agent bgp show routes 2001:db8:a::/64 -o json
+  flock-agent check && echo all well
+  kubectl exec ds/flock -- flock-agent bgp show";
+
+const INSTALL_HELP: &str = "\
+Writes the plugin `flock` (and `loopback`, where there is none) to BIN_DIR and 01-flock.conflist \
+to CONF_DIR. What is there and the same is left alone. `flock-agent run --install-cni` does it when \
+the agent can serve, which is when it should happen.
+
+Examples:
+  flock-agent install
+  flock-agent install /opt/cni/bin:/etc/cni/net.d";
+
 const RUN_EXAMPLES: &str = "\
+SIGTERM and SIGINT are a restart: pods, routes and what peers know stay as they are. Every flag has \
+a variable; the flag wins.
+
 Examples:
   # On one Linux host, without Kubernetes: DIR holds nodeconfig.yaml and pods/*.yaml
   flock-agent run --standalone DIR
@@ -75,43 +113,66 @@ Examples:
 #[derive(Debug, Clone, Args)]
 pub struct Run {
     /// This node's name; the host's name when absent
-    #[arg(long, env = "NODE_NAME", value_name = "NAME")]
+    #[arg(long, env = "NODE_NAME", hide_env_values = true, value_name = "NAME")]
     pub node_name: Option<String>,
 
     /// Where state is kept across restarts
-    #[arg(long, env = "FLOCK_STATE_DIR", value_name = "DIR", default_value = "/var/lib/flock")]
+    #[arg(
+        long,
+        env = "FLOCK_STATE_DIR",
+        hide_env_values = true,
+        value_name = "DIR",
+        default_value = "/var/lib/flock"
+    )]
     pub state_dir: PathBuf,
 
     /// The CNI socket that the plugin calls
-    #[arg(long, env = "FLOCK_SOCKET", value_name = "PATH", default_value = flock_cni::netconf::DEFAULT_SOCKET)]
+    #[arg(long, env = "FLOCK_SOCKET", hide_env_values = true, value_name = "PATH", default_value = flock_cni::netconf::DEFAULT_SOCKET)]
     pub socket: PathBuf,
 
     /// The socket that this command line asks
-    #[arg(long, env = "FLOCK_ADMIN_SOCKET", value_name = "PATH", default_value = ADMIN_SOCKET)]
+    #[arg(long, env = "FLOCK_ADMIN_SOCKET", hide_env_values = true, value_name = "PATH", default_value = ADMIN_SOCKET)]
     pub admin_socket: PathBuf,
 
     /// Where the plugin leaves DELs while the agent is away; STATE_DIR/spool when absent
-    #[arg(long, env = "FLOCK_SPOOL", value_name = "DIR")]
+    #[arg(long, env = "FLOCK_SPOOL", hide_env_values = true, value_name = "DIR")]
     pub spool: Option<PathBuf>,
 
     /// Address and port for /metrics, /healthz, /readyz and the page; nothing listens when absent
-    #[arg(long, env = "FLOCK_HTTP", value_name = "ADDR:PORT", value_parser = listen_address)]
+    #[arg(long, env = "FLOCK_HTTP", hide_env_values = true, value_name = "ADDR:PORT", value_parser = listen_address)]
     pub http: Option<SocketAddr>,
 
     /// Whether the page at / is served there; auto: on a loopback address only
-    #[arg(long, env = "FLOCK_HTTP_PAGE", value_name = "WHEN", default_value = "auto")]
+    #[arg(
+        long,
+        env = "FLOCK_HTTP_PAGE",
+        hide_env_values = true,
+        value_name = "WHEN",
+        default_value = "auto"
+    )]
     pub http_page: PageWhen,
 
     /// How log lines look
-    #[arg(long, env = "FLOCK_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
+    #[arg(
+        long,
+        env = "FLOCK_LOG_FORMAT",
+        hide_env_values = true,
+        value_name = "FORMAT",
+        default_value = "text"
+    )]
     pub log_format: LogFormat,
 
     /// Take NodeConfig and pods from this directory instead of Kubernetes
-    #[arg(long, env = "FLOCK_STANDALONE", value_name = "DIR")]
+    #[arg(long, env = "FLOCK_STANDALONE", hide_env_values = true, value_name = "DIR")]
     pub standalone: Option<PathBuf>,
 
     /// Install the plugin and, once the agent can serve, its configuration
-    #[arg(long, env = "FLOCK_INSTALL_CNI", value_name = "BIN_DIR:CONF_DIR")]
+    #[arg(
+        long,
+        env = "FLOCK_INSTALL_CNI",
+        hide_env_values = true,
+        value_name = "BIN_DIR:CONF_DIR"
+    )]
     pub install_cni: Option<Places>,
 }
 
@@ -169,7 +230,7 @@ pub struct Show {
     /// The running agent's socket
     #[arg(
         long,
-        env = "FLOCK_ADMIN_SOCKET",
+        env = "FLOCK_ADMIN_SOCKET", hide_env_values = true,
         value_name = "PATH",
         default_value = ADMIN_SOCKET,
         global = true,
@@ -187,6 +248,10 @@ pub struct Show {
         display_order = BEHIND
     )]
     pub output: output::Form,
+
+    /// Show it again whenever it changes, until Ctrl-C
+    #[arg(short, long, global = true, display_order = BEHIND)]
+    pub watch: bool,
 }
 
 /// Where to install.
@@ -196,16 +261,17 @@ pub struct Install {
     #[arg(
         value_name = "BIN_DIR:CONF_DIR",
         env = "FLOCK_INSTALL_CNI",
+        hide_env_values = true,
         default_value = "/opt/cni/bin:/etc/cni/net.d"
     )]
     pub places: Places,
 
     /// The CNI socket to name in the configuration
-    #[arg(long, env = "FLOCK_SOCKET", value_name = "PATH", default_value = flock_cni::netconf::DEFAULT_SOCKET)]
+    #[arg(long, env = "FLOCK_SOCKET", hide_env_values = true, value_name = "PATH", default_value = flock_cni::netconf::DEFAULT_SOCKET)]
     pub socket: PathBuf,
 
     /// The spool to name in the configuration
-    #[arg(long, env = "FLOCK_SPOOL", value_name = "DIR", default_value = flock_cni::netconf::DEFAULT_SPOOL)]
+    #[arg(long, env = "FLOCK_SPOOL", hide_env_values = true, value_name = "DIR", default_value = flock_cni::netconf::DEFAULT_SPOOL)]
     pub spool: PathBuf,
 }
 
@@ -243,5 +309,23 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    /// Every command says how it is used, and no word of it stands too far to the right.
+    #[test]
+    fn every_command_has_examples() {
+        use clap::CommandFactory;
+        let mut left = vec![Cli::command()];
+        while let Some(command) = left.pop() {
+            let name = command.get_name().to_owned();
+            let help = command.get_after_long_help().or(command.get_after_help());
+            let help = help.map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Examples:\n  "), "{name}: {help}");
+            let examples = help.lines().filter(|line| line.starts_with("  "));
+            for line in examples.filter(|line| !line.contains("# ")) {
+                assert!(line.chars().count() <= 80, "{name}: {line}");
+            }
+            left.extend(command.get_subcommands().filter(|c| c.get_name() != "help").cloned());
+        }
     }
 }

@@ -1,10 +1,22 @@
-//! How answers look: aligned tables for people (colour only on a terminal), JSON and YAML for
-//! machines. The JSON is the contract; a table is drawn from the same values.
+//! How answers look: aligned tables for people, JSON and YAML for machines. The JSON is the
+//! contract; a table is drawn from the same values.
+//!
+//! On a terminal there are colours (unless `NO_COLOR` is set) and what is too long is folded at
+//! words. What goes into a pipe or a file is neither coloured nor folded.
+
+mod fold;
+mod table;
 
 use std::io::{self, IsTerminal, Write};
+use std::ops::ControlFlow;
+use std::os::fd::AsFd;
 
 use clap::ValueEnum;
 use serde::Serialize;
+
+pub use fold::{columns, crop, fold};
+use table::GAP;
+pub use table::Table;
 
 /// The form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -28,13 +40,60 @@ pub struct Look {
     pub colour: bool,
     /// For a person's eyes, not a pipe.
     pub terminal: bool,
+    /// Columns that there are; `None`: as many as it takes.
+    pub width: Option<usize>,
 }
 
 impl Look {
+    /// For whatever reads, not for eyes.
+    pub const PIPE: Self = Self { wide: false, colour: false, terminal: false, width: None };
+
     /// As asked for, and as standard output is.
     pub fn of(form: Form) -> Self {
-        Self { wide: form == Form::Wide, colour: colour(), terminal: terminal() }
+        Self {
+            wide: form == Form::Wide,
+            colour: colour(),
+            terminal: terminal(),
+            width: size().map(|size| size.columns),
+        }
     }
+}
+
+/// What a terminal has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Characters in a line.
+    pub columns: usize,
+    /// Lines.
+    pub rows: usize,
+}
+
+/// The size of the terminal that standard output is; `None`: it is none. One that does not say its
+/// size has that of `COLUMNS` and `LINES`, or 80 by 24. In a pipe these variables mean nothing.
+pub fn size() -> Option<Size> {
+    size_of(&io::stdout())
+}
+
+fn size_of(stream: &(impl IsTerminal + AsFd)) -> Option<Size> {
+    if !stream.is_terminal() {
+        return None;
+    }
+    let told = rustix::termios::tcgetwinsize(stream).ok();
+    let or_variable = |told: Option<u16>, name: &str, usual: usize| {
+        let told = told.map(usize::from).filter(|told| *told > 0);
+        let variable = || std::env::var(name).ok()?.parse().ok().filter(|given| *given > 0);
+        told.or_else(variable).unwrap_or(usual)
+    };
+    Some(Size {
+        columns: or_variable(told.map(|size| size.ws_col), "COLUMNS", 80),
+        rows: or_variable(told.map(|size| size.ws_row), "LINES", 24),
+    })
+}
+
+/// Says what went wrong, on standard error, folded where that is a terminal.
+pub fn complain(text: &str) {
+    let width = size_of(&io::stderr()).map(|size| size.columns);
+    eprint!("{}", fold(text, width, 2));
 }
 
 /// Prints a value as JSON or YAML; false when a table is wanted instead.
@@ -55,11 +114,16 @@ pub fn formal(form: Form, value: &impl Serialize) -> anyhow::Result<Option<Strin
 
 /// Writes to standard output; a reader that has gone (`| head`) is no failure.
 pub fn print(text: &str) -> anyhow::Result<()> {
+    write(text).map(|_| ())
+}
+
+/// The same, and says whether anybody still reads.
+pub fn write(text: &str) -> anyhow::Result<ControlFlow<()>> {
     let mut stdout = io::stdout().lock();
     // Flushed: a line that is to be written over has no end.
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
+        other => Ok(ControlFlow::Continue(other?)),
     }
 }
 
@@ -76,84 +140,13 @@ pub enum Tone {
     Bad,
 }
 
-/// Between two columns.
-const GAP: usize = 2;
-
-/// A table under a line of headings.
-pub struct Table {
-    headings: Vec<&'static str>,
-    numbers: Vec<&'static str>,
-    rows: Vec<Vec<(String, Tone)>>,
-}
-
-impl Table {
-    /// An empty table.
-    pub fn new(headings: Vec<&'static str>) -> Self {
-        Self { headings, numbers: Vec::new(), rows: Vec::new() }
-    }
-
-    /// The columns under these headings end flush.
-    pub fn numbers(mut self, headings: &[&'static str]) -> Self {
-        self.numbers.extend(headings);
-        self
-    }
-
-    /// Adds a row; an empty cell is shown as a dash.
-    pub fn row(&mut self, cells: Vec<(String, Tone)>) {
-        self.rows.push(cells);
-    }
-
-    /// The text, with colours if asked for.
-    pub fn render(&self, colour: bool) -> String {
-        let width = |column: usize| {
-            let heading = self.headings.get(column).map_or(0, |heading| heading.len());
-            let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.map(|(text, _)| text.chars().count().max(1)).fold(heading, usize::max)
-        };
-        let columns: Vec<Column> = self
-            .headings
-            .iter()
-            .enumerate()
-            .map(|(at, heading)| Column {
-                width: width(at),
-                is_number: self.numbers.contains(heading),
-            })
-            .collect();
-        let headings: Vec<_> =
-            self.headings.iter().map(|heading| ((*heading).to_owned(), Tone::Plain)).collect();
-        std::iter::once(&headings)
-            .chain(&self.rows)
-            .map(|row| render_row(row, &columns, colour))
-            .collect()
-    }
-}
-
-struct Column {
-    width: usize,
-    is_number: bool,
-}
-
-fn render_row(row: &[(String, Tone)], columns: &[Column], colour: bool) -> String {
-    let mut line = String::new();
-    for ((text, tone), column) in row.iter().zip(columns) {
-        let text = if text.is_empty() { "-" } else { text };
-        let fill = column.width.saturating_sub(text.chars().count());
-        let (before, after) = if column.is_number { (fill, 0) } else { (0, fill) };
-        line.extend(std::iter::repeat_n(' ', before));
-        line.push_str(&paint(text, *tone, colour));
-        line.extend(std::iter::repeat_n(' ', after + GAP));
-    }
-    line.truncate(line.trim_end().len());
-    line.push('\n');
-    line
-}
-
 /// Lines of `Label:  value`, the values under each other.
-pub fn labelled(lines: &[(&str, String, Tone)], colour: bool) -> String {
-    let width = lines.iter().map(|(label, ..)| label.chars().count()).max().unwrap_or(0);
+pub fn labelled(lines: &[(&str, String, Tone)], look: Look) -> String {
+    let widest = lines.iter().map(|(label, ..)| label.chars().count()).max().unwrap_or(0);
     let line = |(label, value, tone): &(&str, String, Tone)| {
-        let fill = " ".repeat(width.saturating_sub(label.chars().count()) + GAP);
-        format!("{label}:{fill}{}\n", paint(value, *tone, colour))
+        let fill = " ".repeat(widest.saturating_sub(label.chars().count()) + GAP);
+        let line = format!("{label}:{fill}{}\n", paint(value, *tone, look.colour));
+        fold(&line, look.width, widest + 1 + GAP)
     };
     lines.iter().map(line).collect()
 }
@@ -185,28 +178,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_align_and_lines_end_clean() {
-        let mut table = Table::new(vec!["NAME", "STATE"]);
-        table.row(vec![("a".into(), Tone::Plain), ("up".into(), Tone::Good)]);
-        table.row(vec![("longer".into(), Tone::Plain), (String::new(), Tone::Plain)]);
-        assert_eq!(table.render(false), "NAME    STATE\na       up\nlonger  -\n");
-        assert!(table.render(true).contains("\x1b[32mup\x1b[0m"));
-    }
-
-    #[test]
-    fn numbers_end_flush() {
-        let mut table = Table::new(vec!["N", "NAME"]).numbers(&["N"]);
-        table.row(vec![("7".into(), Tone::Good), ("a".into(), Tone::Plain)]);
-        table.row(vec![("1234".into(), Tone::Plain), ("b".into(), Tone::Plain)]);
-        assert_eq!(table.render(false), "   N  NAME\n   7  a\n1234  b\n");
-        assert!(table.render(true).contains("   \x1b[32m7\x1b[0m  a\n"));
-    }
-
-    #[test]
     fn labelled_values_stand_under_each_other() {
         let lines = [("A", "1".into(), Tone::Plain), ("Long", "2".into(), Tone::Bad)];
-        assert_eq!(labelled(&lines, false), "A:     1\nLong:  2\n");
-        assert!(labelled(&lines, true).contains("\x1b[31m2\x1b[0m"));
+        assert_eq!(labelled(&lines, Look::PIPE), "A:     1\nLong:  2\n");
+        let coloured = Look { colour: true, ..Look::PIPE };
+        assert!(labelled(&lines, coloured).contains("\x1b[31m2\x1b[0m"));
+        let long = [("Last error", "the connection closed unexpectedly".into(), Tone::Plain)];
+        let narrow = Look { width: Some(36), ..Look::PIPE };
+        let folded = "Last error:  the connection closed\n             unexpectedly\n";
+        assert_eq!(labelled(&long, narrow), folded);
     }
 
     #[test]

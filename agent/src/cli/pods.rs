@@ -2,22 +2,35 @@
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Show;
-use super::ask::ask;
-use super::output::{self, Form, Table, Tone};
-use crate::server::admin::{NoArgs, op};
+use super::exit::Ended;
+use super::output::{Look, Table, Tone};
+use super::view::View;
+use crate::server::admin::op;
+
+/// Below the flags.
+pub(super) const HELP: &str = "\
+A row is an attachment: an interface that flock gave to a container. READY is whether the pod is \
+Ready and not terminating, which its anycast addresses follow. With -o wide also its anycast and \
+further addresses, its interface on this node and its container.
+
+Examples:
+  flock-agent pods
+  flock-agent pods --watch
+  flock-agent pods -o json | jq -r '.pods[] | select(.ready | not) | .name'";
 
 /// The answer: `-o json` prints exactly this.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PodList {
     /// Sorted by namespace and name.
     pub pods: Vec<PodRow>,
 }
 
 /// One attachment.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodRow {
     /// The pod's namespace; empty when the runtime named none.
@@ -44,21 +57,17 @@ pub struct PodRow {
     pub ready: bool,
 }
 
-/// Asks and prints.
-pub fn run(show: &Show) -> anyhow::Result<()> {
-    let list: PodList = ask(&show.admin_socket, op::PODS, &NoArgs {})?;
-    if output::machine(show.output, &list)? {
-        return Ok(());
-    }
-    output::print(&render(&list, show.output == Form::Wide, output::colour()))
+/// Asks and prints, once or again and again.
+pub fn run(show: &Show) -> anyhow::Result<Ended> {
+    View::new(op::PODS, |list: &PodList, look| Ok(render(list, look))).show(show)
 }
 
-fn render(list: &PodList, wide: bool, colour: bool) -> String {
+fn render(list: &PodList, look: Look) -> String {
     if list.pods.is_empty() {
         return "No pods on this node.\n".into();
     }
     let mut headings = vec!["NAMESPACE", "NAME", "IPV6", "IPV4", "READY", "STATE"];
-    if wide {
+    if look.wide {
         headings.extend(["ANYCAST", "ADDRESSES", "INTERFACE", "CONTAINER"]);
     }
     let mut table = Table::new(headings);
@@ -74,7 +83,7 @@ fn render(list: &PodList, wide: bool, colour: bool) -> String {
             (ready.0.into(), ready.1),
             (pod.state.clone(), state),
         ];
-        if wide {
+        if look.wide {
             row.extend([
                 plain(joined(&pod.anycast)),
                 plain(joined(&pod.addresses)),
@@ -84,7 +93,7 @@ fn render(list: &PodList, wide: bool, colour: bool) -> String {
         }
         table.row(row);
     }
-    table.render(colour)
+    table.draw(look)
 }
 
 /// The pod's name, or the start of its container's id where the runtime gave none.
@@ -143,11 +152,12 @@ mod tests {
     #[test]
     fn the_table_reads_well() {
         assert_eq!(
-            render(&list(), false, false),
+            render(&list(), Look::PIPE),
             "NAMESPACE  NAME   IPV6         IPV4  READY  STATE\n\
              shop       web-0  2001:db8::7  -     yes    committed\n"
         );
-        assert!(render(&list(), true, false).contains("192.0.2.1  -          flock01234567  c1"));
-        assert_eq!(render(&PodList { pods: vec![] }, false, false), "No pods on this node.\n");
+        let wide = Look { wide: true, ..Look::PIPE };
+        assert!(render(&list(), wide).contains("192.0.2.1  -          flock01234567  c1"));
+        assert_eq!(render(&PodList { pods: vec![] }, Look::PIPE), "No pods on this node.\n");
     }
 }

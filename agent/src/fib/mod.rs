@@ -9,13 +9,14 @@ mod resolve;
 mod routes;
 mod task;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flock_bgp::RouteChange;
 use flock_dataplane::Dataplane;
 use ipnet::IpNet;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use crate::metrics::Metrics;
 
@@ -34,10 +35,27 @@ enum Command {
     Hold(bool),
     /// Interfaces or routes are not what they were.
     Recheck,
-    /// Which routes the kernel has.
-    Installed(oneshot::Sender<BTreeSet<IpNet>>),
+    /// What there is to say of one prefix.
+    Standing(IpNet, oneshot::Sender<Standing>),
+    /// What it has not.
+    Lacking(oneshot::Sender<Lacking>),
     /// How many there are.
     Counts(oneshot::Sender<Counts>),
+}
+
+/// What the task knows of one prefix, for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// What was put into the kernel: `via ADDRESS dev INTERFACE`.
+    pub installed: Option<Vec<String>>,
+    /// Next hops of the speaker's choice that cannot be used now, and why.
+    pub unusable: Vec<String>,
+    /// The kernel refuses the route, in these words, and is asked again then.
+    pub refused: Option<(String, Option<Instant>)>,
+    /// Installed by a former life or speaker, and not told again yet.
+    pub stale: bool,
+    /// What was wanted when sessions began to end on purpose stays: the node is drained.
+    pub held: bool,
 }
 
 /// Learned routes in figures, IPv4 and IPv6.
@@ -51,11 +69,20 @@ pub struct Counts {
     pub refused: usize,
 }
 
+/// Learned routes that the kernel has not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lacking {
+    /// It refuses them, in its words.
+    pub refused: BTreeMap<IpNet, String>,
+    /// No interface that carries packets leads to their next hops.
+    pub unreachable: Vec<IpNet>,
+}
+
 /// The handle on the task.
 #[derive(Clone)]
 pub struct Fib {
     commands: mpsc::Sender<Command>,
-    /// What the kernel has of ours, for those who hear that a route went.
+    /// What the kernel has of ours, for those who hear that a route went, and for people.
     installed: Arc<Mutex<BTreeSet<IpNet>>>,
 }
 
@@ -101,10 +128,33 @@ impl Fib {
         }
     }
 
-    /// The prefixes that the kernel has.
-    pub async fn installed(&self) -> BTreeSet<IpNet> {
+    /// How many routes the kernel has.
+    pub fn installed(&self) -> usize {
+        known(&self.installed).len()
+    }
+
+    /// All of them.
+    pub fn all_installed(&self) -> BTreeSet<IpNet> {
+        known(&self.installed).clone()
+    }
+
+    /// Which of these prefixes the kernel has, one by one.
+    pub fn installed_of<'a>(&self, prefixes: impl Iterator<Item = &'a IpNet>) -> Vec<bool> {
+        let installed = known(&self.installed);
+        prefixes.map(|prefix| installed.contains(prefix)).collect()
+    }
+
+    /// What there is to say of one prefix.
+    pub async fn standing(&self, prefix: IpNet) -> Standing {
         let (answer, answered) = oneshot::channel();
-        self.tell(Command::Installed(answer)).await;
+        self.tell(Command::Standing(prefix, answer)).await;
+        answered.await.unwrap_or_default()
+    }
+
+    /// The learned routes that it has not, and why.
+    pub async fn lacking(&self) -> Lacking {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Lacking(answer)).await;
         answered.await.unwrap_or_default()
     }
 

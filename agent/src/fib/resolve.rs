@@ -25,20 +25,42 @@ pub(super) fn gateway(next_hop: &NextHop) -> Option<IpAddr> {
     }
 }
 
+/// How a next hop is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// So.
+    By(LearnedHop),
+    /// It is on a network of this interface, which carries no packets now.
+    Down(u32),
+    /// It is on no network of ours, and the kernel knows no way.
+    NoWay(IpAddr),
+    /// It is link-local alone.
+    NoAddress,
+}
+
+pub(super) fn reach(next_hop: &NextHop, interfaces: &[Interface], ways: &Ways) -> Reach {
+    let Some(gateway) = gateway(next_hop) else { return Reach::NoAddress };
+    match nearest(gateway, interfaces) {
+        Near::On(dev) => Reach::By(LearnedHop { via: gateway, dev }),
+        Near::Down(dev) => Reach::Down(dev),
+        Near::Elsewhere => match ways.get(&gateway).copied().flatten() {
+            Some(hop) => Reach::By(hop),
+            None => Reach::NoWay(gateway),
+        },
+    }
+}
+
 /// The kernel's next hops, sorted and distinct; none: not reachable now.
 pub(super) fn resolve(
     next_hops: &[NextHop],
     interfaces: &[Interface],
     ways: &Ways,
 ) -> Vec<LearnedHop> {
-    let gateways = next_hops.iter().filter_map(gateway);
-    let mut hops: Vec<LearnedHop> = gateways
-        .filter_map(|gateway| match nearest(gateway, interfaces) {
-            Near::On(dev) => Some(LearnedHop { via: gateway, dev }),
-            Near::Down => None,
-            Near::Elsewhere => ways.get(&gateway).cloned().flatten(),
-        })
-        .collect();
+    let reached = |next_hop: &NextHop| match reach(next_hop, interfaces, ways) {
+        Reach::By(hop) => Some(hop),
+        Reach::Down(_) | Reach::NoWay(_) | Reach::NoAddress => None,
+    };
+    let mut hops: Vec<LearnedHop> = next_hops.iter().filter_map(reached).collect();
     hops.sort();
     hops.dedup();
     hops
@@ -61,8 +83,8 @@ pub(super) fn far<'a>(
 enum Near {
     /// On a network of this interface.
     On(u32),
-    /// On a network of ours, but its interface does not carry packets now.
-    Down,
+    /// On a network of this interface, which does not carry packets now.
+    Down(u32),
     /// On none.
     Elsewhere,
 }
@@ -79,7 +101,7 @@ fn nearest(gateway: IpAddr, interfaces: &[Interface]) -> Near {
         .max_by_key(|(length, usable, index)| (*length, *usable, std::cmp::Reverse(*index)))
     {
         Some((_, true, index)) => Near::On(index),
-        Some((_, false, _)) => Near::Down,
+        Some((_, false, index)) => Near::Down(index),
         None => Near::Elsewhere,
     }
 }

@@ -12,9 +12,9 @@ use ipnet::IpNet;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::resolve::{self, Ways};
+use super::resolve::{self, Reach, Ways};
 use super::routes::Routes;
-use super::{Command, Counts, known};
+use super::{Command, Counts, Lacking, Standing, known};
 use crate::metrics::{Metrics, Repair};
 
 /// Changes taken together: one call of the kernel for all of them.
@@ -153,8 +153,11 @@ impl Task {
                     self.recheck_by(at);
                 }
             }
-            Command::Installed(answer) => {
-                let _ = answer.send(self.installed.keys().copied().collect());
+            Command::Standing(prefix, answer) => {
+                let _ = answer.send(self.standing(prefix));
+            }
+            Command::Lacking(answer) => {
+                let _ = answer.send(self.lacking());
             }
             Command::Counts(answer) => {
                 let _ = answer.send(Counts {
@@ -164,6 +167,34 @@ impl Task {
                 });
             }
         }
+    }
+
+    fn standing(&self, prefix: IpNet) -> Standing {
+        let name = |dev: &u32| {
+            let found = self.interfaces.iter().find(|interface| interface.index == *dev);
+            found.map_or_else(|| format!("interface {dev}"), |interface| interface.name.clone())
+        };
+        let way = |hop: &LearnedHop| format!("via {} dev {}", hop.via, name(&hop.dev));
+        let unusable = |hop: &NextHop| match resolve::reach(hop, &self.interfaces, &self.ways) {
+            Reach::By(_) => None,
+            Reach::Down(dev) => Some(format!("{} is down", name(&dev))),
+            Reach::NoWay(gateway) => Some(format!("nothing leads to {gateway}")),
+            Reach::NoAddress => Some("a link-local next hop alone cannot be used".to_owned()),
+        };
+        let wanted = self.followed().get(&prefix).map(Vec::as_slice).unwrap_or_default();
+        Standing {
+            installed: self.installed.get(&prefix).map(|hops| hops.iter().map(way).collect()),
+            unusable: wanted.iter().filter_map(unusable).collect(),
+            refused: self.refused.get(&prefix).map(|words| (words.clone(), self.recheck_at)),
+            stale: self.stale.contains(&prefix),
+            held: self.held.as_ref().is_some_and(|held| held.contains_key(&prefix)),
+        }
+    }
+
+    fn lacking(&self) -> Lacking {
+        let missing = self.followed().keys().filter(|prefix| !self.installed.contains_key(prefix));
+        let unreachable = missing.filter(|prefix| !self.refused.contains_key(prefix)).copied();
+        Lacking { refused: self.refused.clone(), unreachable: unreachable.collect() }
     }
 
     /// What the kernel follows.

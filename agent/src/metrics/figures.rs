@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::peers::{self, Peer};
 use super::process::Process;
 use super::{MOST_POOLS, Metrics};
-use crate::bgp::{Bgp, Sessions};
+use crate::bgp::{self, Bgp};
 use crate::cli::drain::DrainState;
 use crate::config::NodeConfig;
 use crate::fib;
@@ -91,7 +91,7 @@ impl Figures {
         let config = world.node.config().map(AsRef::as_ref);
         let nets: Vec<IpNet> = configured(config).collect();
         let (sessions, counts, routes, book, status) = tokio::join!(
-            timeout(PATIENCE, bgp.sessions()),
+            timeout(PATIENCE, bgp.figures()),
             timeout(PATIENCE, bgp.fib().counts()),
             timeout(PATIENCE, pods.reconciler.ask(Routes::of)),
             timeout(PATIENCE, pods.ledger.ask(move |book| book.figures(&nets))),
@@ -137,7 +137,7 @@ fn standing(world: &World) -> &'static str {
     }
 }
 
-fn peers(sessions: &Sessions, config: Option<&NodeConfig>) -> Vec<Peer> {
+fn peers(sessions: &bgp::Figures, config: Option<&NodeConfig>) -> Vec<Peer> {
     let configured = config.and_then(|config| config.bgp.as_ref());
     let wished = configured.into_iter().flat_map(|bgp| &bgp.peers);
     let limits: BTreeMap<&str, u32> = wished
@@ -184,7 +184,7 @@ impl Routes {
     /// Costs as much as is originated: networks, and pods that are announced by themselves.
     fn of(picture: &Picture<'_>) -> Self {
         let mut routes = Self::default();
-        for prefix in picture.originated {
+        for prefix in picture.originated.keys() {
             let kind = if picture.rules.summaries.contains(prefix) {
                 &mut routes.summaries
             } else if picture.claims.of(prefix).is_some_and(|holders| holders.is_own()) {

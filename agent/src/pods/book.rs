@@ -162,6 +162,12 @@ impl Book {
             .get(&Key { container_id: container_id.to_owned(), ifname: ifname.to_owned() })
     }
 
+    /// What holds an address, in words: an attachment, a link that waits for its deletion, or one
+    /// that no entry knows.
+    pub fn holder_of(&self, address: IpAddr) -> Option<String> {
+        self.ipam.holder(address).map(str::to_owned)
+    }
+
     /// The attachments that changed since this was last asked, and those of these pods; gone ones
     /// without their record.
     pub fn take_changed(&mut self, pods: &[PodKey]) -> Vec<(Key, Option<Attachment>)> {

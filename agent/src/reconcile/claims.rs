@@ -121,6 +121,19 @@ impl Claims {
         self.prefixes.get(prefix)
     }
 
+    /// What an attachment that asks for something is called.
+    pub fn name(&self, key: &Key) -> Option<Arc<str>> {
+        self.entries.get(key).map(|entry| Arc::clone(&entry.name))
+    }
+
+    /// Whether an attachment is one for which a prefix is to be announced.
+    pub fn serves(&self, prefix: &IpNet, key: &Key) -> bool {
+        self.of(prefix).is_some_and(|holders| {
+            let anycast = holders.anycast.get(key).is_some_and(|(_, serves)| *serves);
+            anycast || holders.own.contains(key)
+        })
+    }
+
     /// All prefixes that somebody asks for.
     pub fn prefixes(&self) -> impl Iterator<Item = &IpNet> {
         self.prefixes.keys()

@@ -9,6 +9,8 @@
 pub mod claims;
 pub mod desired;
 mod pace;
+mod past;
+mod picture;
 mod task;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,12 +24,14 @@ use ipnet::IpNet;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::metrics::Metrics;
+use crate::news::News;
 use crate::pods::book::{Attachment, own_addresses};
 use crate::pods::ledger::Ledger;
 use crate::pods::pod_key;
 use crate::source::Source;
 use crate::store::Allocation;
-use claims::Claims;
+pub use past::{Cause, Why, Withdrawal};
+pub use picture::{Picture, Standing};
 
 /// Routes by their destination.
 pub type Routes = BTreeMap<IpNet, NodeRoute>;
@@ -36,28 +40,6 @@ pub type Routes = BTreeMap<IpNet, NodeRoute>;
 const QUESTIONS: usize = 32;
 
 type Question = Box<dyn FnOnce(&Picture<'_>) + Send>;
-
-/// What the task knows, for people.
-pub struct Picture<'a> {
-    /// Who asks for what.
-    pub claims: &'a Claims,
-    /// What of the NodeConfig decides.
-    pub rules: &'a desired::Rules,
-    /// What the speaker was told to originate.
-    pub originated: &'a BTreeSet<IpNet>,
-    /// The node's routes in the kernel.
-    pub installed: &'a Routes,
-}
-
-impl Picture<'_> {
-    /// Why a prefix is originated, for people.
-    pub fn owner(&self, prefix: &IpNet) -> Option<String> {
-        if self.rules.summaries.contains(prefix) {
-            return Some("summary".to_owned());
-        }
-        self.claims.told(prefix)
-    }
-}
 
 /// The handle on the task.
 #[derive(Clone)]
@@ -86,6 +68,8 @@ struct Signal {
     hushed: AtomicBool,
     /// More is announced than before.
     more: Notify,
+    /// Rung after each pass: the world, a pod or what follows from them changed.
+    news: News,
     /// The book is complete: before that, every route of a living pod would seem unwanted.
     begun: Notify,
 }
@@ -106,9 +90,10 @@ impl Reconciler {
         ledger: Ledger,
         dataplane: Dataplane,
         source: Source,
+        news: News,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let signal = Arc::new(Signal::default());
+        let signal = Arc::new(Signal { news, ..Signal::default() });
         signal.recheck.store(true, Ordering::Release);
         let (publish, done) = watch::channel(0);
         let (questions, asked) = mpsc::channel(QUESTIONS);

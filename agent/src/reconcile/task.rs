@@ -5,6 +5,8 @@
 //! The order of a pass: who asks for what; withdrawals; routes; announcements. Between a withdrawal
 //! and its route's removal an anycast address lingers, because routers act later than we speak.
 
+mod asking;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,12 +22,12 @@ use tokio::time::Instant;
 use super::claims::Claims;
 use super::desired::{self, Rules};
 use super::pace::Pace;
+use super::past::{Cause, Past, Withdrawal};
 use super::{Picture, Question, Routes, Signal};
 use crate::config::NodeConfig;
 use crate::metrics::{Metrics, Repair};
 use crate::pods::book::{Attachment, Book};
 use crate::pods::ledger::{Closed, Ledger};
-use crate::pods::{called, pod_key};
 use crate::source::{Pods, Source};
 use crate::store::Key;
 
@@ -67,7 +69,11 @@ pub(super) struct Task {
     again: BTreeMap<IpNet, Instant>,
     /// Nothing is to be announced.
     hushed: bool,
-    originated: BTreeSet<IpNet>,
+    /// Since when.
+    originated: BTreeMap<IpNet, Instant>,
+    /// Pods of this pass for which something is not to be announced any more.
+    left: BTreeMap<IpNet, (Arc<str>, Cause)>,
+    past: Past,
     /// Which speaker knows `originated`, with which attributes.
     told: (u64, Origination),
 }
@@ -101,7 +107,9 @@ impl Task {
             lingering: BTreeMap::new(),
             pace: Pace::default(),
             again: BTreeMap::new(),
-            originated: BTreeSet::new(),
+            originated: BTreeMap::new(),
+            left: BTreeMap::new(),
+            past: Past::default(),
             told: (0, Origination::default()),
         }
     }
@@ -136,6 +144,7 @@ impl Task {
             }
             // Told also after a failure: an ADD does not hang on another pod's route.
             publish.send_replace(asked);
+            self.signal.news.ring();
         }
     }
 
@@ -145,6 +154,12 @@ impl Task {
             rules: &self.rules,
             originated: &self.originated,
             installed: &self.installed,
+            lingering: &self.lingering,
+            again: &self.again,
+            refused: &self.refused,
+            leftover: &self.leftover,
+            hushed: self.hushed,
+            past: &self.past,
         }
     }
 
@@ -162,12 +177,12 @@ impl Task {
         let hushed = self.signal.hushed.load(Ordering::Acquire);
         let (generation, handle) = self.signal.speaker().clone();
         if std::mem::replace(&mut self.hushed, hushed) != hushed || self.told.0 != generation {
-            dirty.extend(self.everything().chain(self.originated.iter().copied()));
+            dirty.extend(self.everything().chain(self.originated.keys().copied()));
         }
         let speaker = Speaker { handle, generation, since };
-        let announced = self.originated.intersection(&dirty);
+        let announced = dirty.iter().filter(|prefix| self.originated.contains_key(prefix));
         let gone = announced.filter(|prefix| !self.wants(prefix)).copied().collect();
-        self.withdraw(&speaker, gone).await;
+        self.withdraw(&speaker, gone, now).await;
         for prefix in &dirty {
             self.lay(*prefix, now).await;
         }
@@ -176,6 +191,7 @@ impl Task {
         for (prefix, to) in self.laid.drain(..) {
             tracing::info!(%prefix, to, "route installed");
         }
+        self.left.clear();
         Ok(())
     }
 
@@ -239,28 +255,6 @@ impl Task {
         Ok(())
     }
 
-    fn claim(&mut self, changed: Vec<(Key, Option<Attachment>)>, dirty: &mut BTreeSet<IpNet>) {
-        for (key, attachment) in changed {
-            let (name, claims) = match &attachment {
-                Some(attachment) => {
-                    let facts = self.pods.get(&pod_key(&attachment.record));
-                    let facts = facts.map(AsRef::as_ref);
-                    let claims = desired::claims(attachment, facts, &self.rules);
-                    (called(&attachment.record), claims)
-                }
-                None => (String::new(), Vec::new()),
-            };
-            dirty.extend(self.claims.set(&key, &name, claims));
-        }
-    }
-
-    fn tell_of_leftovers(&mut self, still_held: Vec<IpNet>) {
-        for network in still_held.iter().filter(|network| !self.leftover.contains(network)) {
-            tracing::warn!(%network, "not in the NodeConfig, but pods hold addresses of it: kept until they are gone");
-        }
-        self.leftover = still_held;
-    }
-
     /// Makes the kernel's route for a prefix what it should be.
     async fn lay(&mut self, prefix: IpNet, now: Instant) {
         let holders = self.claims.of(&prefix);
@@ -296,21 +290,21 @@ impl Task {
         {
             let (holders, installed) = (self.claims.of(&prefix), self.installed.get(&prefix));
             let delivered = desired::is_delivered(prefix, holders, &self.rules, installed);
-            match (delivered, self.originated.contains(&prefix)) {
+            match (delivered, self.originated.contains_key(&prefix)) {
                 (true, false) if self.may_announce(prefix, now) => news.push(prefix),
                 (false, true) => undelivered.push(prefix),
                 _ => {}
             }
         }
-        self.withdraw(speaker, undelivered).await;
-        self.originated.extend(&news);
+        self.withdraw(speaker, undelivered, now).await;
+        self.originated.extend(news.iter().map(|prefix| (*prefix, now)));
         if !news.is_empty() {
             self.signal.more.notify_one();
         }
         let origination = &self.rules.origination;
         if self.told.0 != speaker.generation || self.told.1 != *origination {
             self.told = (speaker.generation, origination.clone());
-            let all = self.originated.iter().map(|prefix| (*prefix, origination.clone()));
+            let all = self.originated.keys().map(|prefix| (*prefix, origination.clone()));
             speaker.tell(Wishes::All(all.collect()), &self.metrics).await;
         } else if !news.is_empty() {
             let news = news.into_iter().map(|prefix| (prefix, Some(origination.clone())));
@@ -333,7 +327,7 @@ impl Task {
         }
     }
 
-    async fn withdraw(&mut self, speaker: &Speaker, gone: Vec<IpNet>) {
+    async fn withdraw(&mut self, speaker: &Speaker, gone: Vec<IpNet>, now: Instant) {
         if gone.is_empty() {
             return;
         }
@@ -341,8 +335,11 @@ impl Task {
             self.originated.remove(prefix);
         }
         if self.told.0 == speaker.generation {
-            let gone = gone.into_iter().map(|prefix| (prefix, None));
-            speaker.tell(Wishes::Some(gone.collect()), &self.metrics).await;
+            let told = gone.iter().map(|prefix| (*prefix, None));
+            speaker.tell(Wishes::Some(told.collect()), &self.metrics).await;
+        }
+        for prefix in gone {
+            self.past.note(Withdrawal { prefix, at: now, why: self.why(&prefix) });
         }
     }
 

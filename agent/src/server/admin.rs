@@ -1,31 +1,38 @@
-//! The admin socket: the command line's way into the running agent.
+//! The admin socket: the command line's way into the running agent. Root only and bounded like the
+//! CNI socket. Here are the words; how a conversation goes is `talk`'s.
 //!
-//! Version 1: one JSON object a line, `{"v":1,"op":"pods"}`, with `"args":{…}` where an op takes
-//! some, answered by one line, `{"v":1,"ok":{…}}` or `{"v":1,"error":"…"}`. Root only and bounded
-//! like the CNI socket. Only `drain` and `drain.undo` change anything; all else reads.
+//! Version 1: the client says one JSON object in a line, `{"v":1,"op":"pods"}`, with `"args":{…}`
+//! where an op takes some. The agent answers in lines:
+//!
+//! | line | means |
+//! |---|---|
+//! | `{"v":1,"ok":{…}}` | the answer; after parts, how many rows they had |
+//! | `{"v":1,"part":[…]}` | rows of an answer that is too long for a line; more follows |
+//! | `{"v":1,"error":"…"}` | there is no answer, or no more of it; nothing follows |
+//!
+//! With `"watch":true` the connection stays: after each `ok` the whole answer follows again when
+//! something changed, at the latest after a second and never more than five times in one, until
+//! the client closes its end. Only what reads can be watched.
 
-use std::sync::Arc;
-use std::time::Duration;
+mod talk;
+#[cfg(test)]
+mod tests;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::io::AsyncWriteExt;
-use tokio::net::UnixStream;
-use tokio::sync::Semaphore;
 
-use super::line;
-use super::socket::{Socket, peer_may_speak};
+use crate::news::Listener;
+pub use talk::serve;
 
 /// The version of the words below.
 pub const VERSION: u32 = 1;
-
-const PATIENCE: Duration = Duration::from_secs(5);
-const MAX_REQUEST: usize = 64 << 10;
-const CONNECTIONS: usize = 32;
+/// How an answer to an op begins that the agent does not have.
+pub const UNKNOWN_OP: &str = "unknown op";
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Request {
     /// `VERSION`.
     pub v: u32,
@@ -34,6 +41,9 @@ pub struct Request {
     /// An object as the op has it, or nothing.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub args: Value,
+    /// Again and again, whenever the answer may have changed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub watch: bool,
 }
 
 /// What can be asked for.
@@ -46,8 +56,16 @@ pub mod op {
     pub const BGP_SUMMARY: &str = "bgp.summary";
     /// [`PeersArgs`](crate::cli::bgp::PeersArgs), [`PeerList`](crate::cli::bgp::PeerList).
     pub const BGP_PEERS: &str = "bgp.peers";
-    /// [`RoutesArgs`](crate::cli::bgp::RoutesArgs), [`RouteList`](crate::cli::bgp::RouteList).
+    /// [`RoutesArgs`](crate::cli::bgp::RoutesArgs), answered in parts:
+    /// [`RouteRow`](crate::cli::bgp::RouteRow)s, sorted.
     pub const BGP_ROUTES: &str = "bgp.routes";
+    /// [`ExplainArgs`](crate::cli::bgp::ExplainArgs),
+    /// [`Explanation`](crate::cli::bgp::Explanation).
+    pub const BGP_EXPLAIN: &str = "bgp.explain";
+    /// [`RefreshArgs`](crate::cli::bgp::RefreshArgs), [`Refreshed`](crate::cli::bgp::Refreshed).
+    pub const BGP_REFRESH: &str = "bgp.refresh";
+    /// [`ResetArgs`](crate::cli::bgp::ResetArgs), [`WasReset`](crate::cli::bgp::WasReset).
+    pub const BGP_RESET: &str = "bgp.reset";
     /// [`DrainArgs`](crate::cli::drain::DrainArgs), answered at once by
     /// [`DrainStatus`](crate::cli::drain::DrainStatus).
     pub const DRAIN: &str = "drain";
@@ -57,8 +75,23 @@ pub mod op {
     pub const DRAIN_STATUS: &str = "drain.status";
 
     /// All of them.
-    pub const ALL: [&str; 8] =
-        [PODS, CHECK, BGP_SUMMARY, BGP_PEERS, BGP_ROUTES, DRAIN, DRAIN_UNDO, DRAIN_STATUS];
+    pub const ALL: [&str; 11] = [
+        PODS,
+        CHECK,
+        BGP_SUMMARY,
+        BGP_PEERS,
+        BGP_ROUTES,
+        BGP_EXPLAIN,
+        BGP_REFRESH,
+        BGP_RESET,
+        DRAIN,
+        DRAIN_UNDO,
+        DRAIN_STATUS,
+    ];
+
+    /// Those that change nothing, and may be asked again and again.
+    pub const WATCHABLE: [&str; 7] =
+        [PODS, CHECK, BGP_SUMMARY, BGP_PEERS, BGP_ROUTES, BGP_EXPLAIN, DRAIN_STATUS];
 }
 
 /// The arguments of an op that takes none.
@@ -79,12 +112,15 @@ pub fn args<T: DeserializeOwned>(args: &Value) -> Result<T, String> {
     })
 }
 
-/// What is answered.
+/// A line of an answer, with rows of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Response {
+pub struct Response<Row = Value> {
     /// `VERSION`.
     pub v: u32,
-    /// The answer, in the shape of `-o json`.
+    /// Rows; more follows.
+    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
+    pub part: Option<Vec<Row>>,
+    /// The answer, in the shape of `-o json`; after parts, [`Closing`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ok: Option<Value>,
     /// Why there is none.
@@ -92,104 +128,50 @@ pub struct Response {
     pub error: Option<String>,
 }
 
-/// What can answer: given the op and its arguments, an answer in JSON or a reason.
+/// What follows the last part.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Closing {
+    /// How many rows there were.
+    pub rows: u64,
+    /// There are more than were asked for.
+    pub more: bool,
+}
+
+/// An answer, whole or in parts.
+pub enum Answer<R> {
+    /// One line.
+    Whole(Value),
+    /// As many as it takes.
+    Parts(R),
+}
+
+/// Rows that are made when they can be sent.
+pub trait Rows: Send {
+    /// One of them.
+    type Row: Serialize + Send;
+
+    /// The next few, asked for when those before were taken; `None`: that was all.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Vec<Self::Row>>, String>> + Send;
+
+    /// After the last: whether there are more than were asked for.
+    fn is_cut(&self) -> bool;
+}
+
+/// What can answer.
 pub trait Answers: Send + Sync + 'static {
+    /// What comes in parts.
+    type Rows: Rows;
+
     /// Answers one request. What `args` are is read with [`args`].
-    fn answer(&self, op: &str, args: &Value) -> impl Future<Output = Result<Value, String>> + Send;
+    fn answer(
+        &self,
+        op: &str,
+        args: &Value,
+    ) -> impl Future<Output = Result<Answer<Self::Rows>, String>> + Send;
+
+    /// Rings when an answer may be another.
+    fn news(&self) -> Listener;
 
     /// A request was answered, well or not.
     fn answered(&self, _op: &str, _well: bool) {}
-}
-
-/// Serves requests until the task is dropped.
-pub async fn serve(socket: Arc<Socket>, desk: Arc<impl Answers>) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(slot) = slots.clone().acquire_owned().await else { return };
-        let Ok((stream, _)) = socket.listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let desk = desk.clone();
-        tokio::spawn(async move {
-            answer_one(stream, &*desk).await;
-            drop(slot);
-        });
-    }
-}
-
-async fn answer_one(mut stream: UnixStream, desk: &impl Answers) {
-    let outcome = match peer_may_speak(&stream) {
-        Ok(()) => match line::read(&mut stream, MAX_REQUEST, PATIENCE).await {
-            Ok(bytes) => respond(&bytes, desk).await,
-            Err(error) => Err(error.to_string()),
-        },
-        Err(reason) => Err(reason),
-    };
-    let response = match outcome {
-        Ok(value) => Response { v: VERSION, ok: Some(value), error: None },
-        Err(error) => Response { v: VERSION, ok: None, error: Some(error) },
-    };
-    let Ok(mut text) = serde_json::to_vec(&response) else { return };
-    text.push(b'\n');
-    let _ = tokio::time::timeout(PATIENCE, stream.write_all(&text)).await;
-}
-
-async fn respond(bytes: &[u8], desk: &impl Answers) -> Result<Value, String> {
-    let request: Request =
-        serde_json::from_slice(bytes).map_err(|error| format!("decode: {error}"))?;
-    if request.v != VERSION {
-        return Err(format!(
-            "the agent speaks version {VERSION} of the admin protocol, not {}; use the flock-agent that belongs to it",
-            request.v
-        ));
-    }
-    let answer = desk.answer(&request.op, &request.args).await;
-    desk.answered(&request.op, answer.is_ok());
-    answer
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    struct Echo;
-
-    impl Answers for Echo {
-        async fn answer(&self, op: &str, given: &Value) -> Result<Value, String> {
-            if op == op::CHECK {
-                args::<NoArgs>(given)?;
-            }
-            Ok(json!([op, given]))
-        }
-    }
-
-    #[tokio::test]
-    async fn arguments_reach_the_desk_and_may_be_missing() {
-        let table = [
-            (r#"{"v":1,"op":"pods"}"#, Ok(json!(["pods", null]))),
-            (r#"{"v":1,"op":"x","args":{"a":1}}"#, Ok(json!(["x", { "a": 1 }]))),
-            (r#"{"v":1,"op":"check","args":{}}"#, Ok(json!(["check", {}]))),
-            (r#"{"v":1,"op":"check","args":{"a":1}}"#, Err("args.a: unknown field `a`")),
-            (r#"{"v":1,"op":"check","args":7}"#, Err("args: expected an object or nothing, not 7")),
-            (r#"{"v":1}"#, Err("decode: missing field `op`")),
-            (r#"{"v":2,"op":"pods"}"#, Err("the agent speaks version 1")),
-        ];
-        for (line, wanted) in table {
-            let answer = respond(line.as_bytes(), &Echo).await;
-            match (&answer, wanted) {
-                (Ok(value), Ok(wanted)) => assert_eq!(*value, wanted, "{line}"),
-                (Err(why), Err(words)) => assert!(why.starts_with(words), "{line}: {why}"),
-                (_, wanted) => panic!("{line}: {answer:?}, not {wanted:?}"),
-            }
-        }
-    }
-
-    #[test]
-    fn nothing_is_not_written() {
-        let request = Request { v: VERSION, op: op::PODS.into(), args: Value::Null };
-        assert_eq!(serde_json::to_string(&request).unwrap(), r#"{"v":1,"op":"pods"}"#);
-    }
 }

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::admin::{self, Answers, NoArgs, op};
-use crate::bgp::Bgp;
+use super::admin::{self, Answer, Answers, NoArgs, Rows, op};
+use crate::bgp::{Bgp, Routes};
+use crate::cli::bgp::RouteRow;
 use crate::doctor::Doctor;
+use crate::explain;
 use crate::metrics::Metrics;
+use crate::news::{Listener, News};
 use crate::pods::Pods;
 
 /// Everybody who is asked.
@@ -19,17 +22,21 @@ pub struct Desk {
     pub bgp: Bgp,
     /// What is wrong.
     pub doctor: Doctor,
+    /// Rings when an answer may be another.
+    pub news: News,
     /// What is counted.
     pub metrics: Arc<Metrics>,
 }
 
-impl Answers for Desk {
-    fn answered(&self, op: &str, well: bool) {
-        self.metrics.admin.answered(op, well);
-    }
+/// The ops without arguments.
+const TAKE_NOTHING: [&str; 5] =
+    [op::PODS, op::CHECK, op::BGP_SUMMARY, op::DRAIN_UNDO, op::DRAIN_STATUS];
 
-    async fn answer(&self, op: &str, args: &Value) -> Result<Value, String> {
-        if !matches!(op, op::BGP_PEERS | op::BGP_ROUTES | op::DRAIN) {
+impl Answers for Desk {
+    type Rows = Routes;
+
+    async fn answer(&self, op: &str, args: &Value) -> Result<Answer<Routes>, String> {
+        if TAKE_NOTHING.contains(&op) {
             admin::args::<NoArgs>(args)?;
         }
         match op {
@@ -37,15 +44,43 @@ impl Answers for Desk {
             op::CHECK => json(self.doctor.examine().await),
             op::BGP_SUMMARY => json(self.bgp.summary().await),
             op::BGP_PEERS => json(self.bgp.peers(&admin::args(args)?).await),
-            op::BGP_ROUTES => json(self.bgp.routes(admin::args(args)?).await),
+            op::BGP_ROUTES => self.bgp.routes(admin::args(args)?).await.map(Answer::Parts),
+            op::BGP_EXPLAIN => {
+                json(explain::explain(&self.pods, &self.bgp, admin::args(args)?).await)
+            }
+            op::BGP_REFRESH => json(self.bgp.refresh(admin::args(args)?).await),
+            op::BGP_RESET => json(self.bgp.reset(admin::args(args)?).await),
             op::DRAIN => json(self.bgp.drain(admin::args(args)?).await),
             op::DRAIN_UNDO => json(self.bgp.undo_drain().await),
             op::DRAIN_STATUS => json(self.bgp.drain_status().await),
-            other => Err(format!("unknown op {other:?}; expected one of {}", op::ALL.join(", "))),
+            other => {
+                let all = op::ALL.join(", ");
+                Err(format!("{} {other:?}; expected one of {all}", admin::UNKNOWN_OP))
+            }
         }
+    }
+
+    fn news(&self) -> Listener {
+        self.news.listen()
+    }
+
+    fn answered(&self, op: &str, well: bool) {
+        self.metrics.admin.answered(op, well);
     }
 }
 
-fn json(answer: Result<impl serde::Serialize, String>) -> Result<Value, String> {
-    serde_json::to_value(answer?).map_err(|error| error.to_string())
+impl Rows for Routes {
+    type Row = RouteRow;
+
+    async fn next(&mut self) -> Result<Option<Vec<RouteRow>>, String> {
+        Routes::next(self).await
+    }
+
+    fn is_cut(&self) -> bool {
+        Routes::is_cut(self)
+    }
+}
+
+fn json(answer: Result<impl serde::Serialize, String>) -> Result<Answer<Routes>, String> {
+    serde_json::to_value(answer?).map(Answer::Whole).map_err(|error| error.to_string())
 }

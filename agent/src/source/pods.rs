@@ -46,6 +46,11 @@ impl Pods {
         };
     }
 
+    /// All of them, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<PodFacts>> {
+        self.shards.iter().flat_map(|shard| shard.values())
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.len()).sum()

@@ -54,6 +54,8 @@ pub enum Event<'a> {
     },
     /// Ask a peer for everything again (RFC 2918).
     Refresh(PeerKey),
+    /// Tell a peer everything again, as if it had asked.
+    Retell(PeerKey),
     /// End a peer's session and begin anew, with words (RFC 9003).
     Reset(PeerKey, Arc<str>),
     /// A dial succeeded; our end and theirs.

@@ -73,5 +73,5 @@ pub use flock_bgp_wire::{
 };
 pub use peer::Messages;
 pub use policy::Withheld;
-pub use rib::{PathView, Reason, RouteView, ToldView};
+pub use rib::{Heard, PathView, Pending, Reason, RouteView, Span, Spot, ToldView};
 pub use speaker::{FamilyStatus, LastError, NegotiatedStatus, PeerStatus, Speaker, State};

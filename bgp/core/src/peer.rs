@@ -57,6 +57,8 @@ pub(crate) struct Peer {
     /// Sessions that ended.
     pub(crate) flaps: u64,
     pub(crate) messages: Messages,
+    /// When the last session ended.
+    pub(crate) session_ended: Option<Now>,
     pub(crate) last_error: Option<(Now, DownReason)>,
     /// Why it cannot be reached since then.
     pub(crate) last_refusal: Option<(Now, DownReason)>,
@@ -223,6 +225,7 @@ impl Peer {
             met: false,
             flaps: 0,
             messages: Messages::default(),
+            session_ended: None,
             last_error: None,
             last_refusal: None,
             since: now,

@@ -100,6 +100,7 @@ impl Speaker {
     /// Tells it something. Never fails, never blocks.
     pub fn handle(&mut self, now: Now, event: Event<'_>) {
         self.now = self.now.max(now);
+        self.rib.now(self.now);
         match event {
             Event::Received(conn, bytes) => self.received(conn, bytes),
             Event::Sent(conn) => self.sent(conn),
@@ -114,6 +115,7 @@ impl Speaker {
             Event::Drain(on) => self.drain(on),
             Event::Networks { connected, own, down } => self.networks(connected, own, down),
             Event::Refresh(key) => self.ask_refresh(key),
+            Event::Retell(key) => self.retell(key),
             Event::Reset(key, words) => self.reset(key, &words),
             Event::Farewell(farewell) => self.farewell(&farewell),
         }

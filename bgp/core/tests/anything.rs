@@ -29,6 +29,7 @@ enum Move {
     Drain(bool),
     Networks(bool, bool),
     Refresh(u16),
+    Retell(u16),
     Reset(u16),
     Complete,
     Farewell(bool),
@@ -69,6 +70,7 @@ fn moves() -> impl Strategy<Value = Move> {
         1 => any::<bool>().prop_map(Move::Drain),
         1 => (any::<bool>(), any::<bool>()).prop_map(|(a, b)| Move::Networks(a, b)),
         1 => (0..4_u16).prop_map(Move::Refresh),
+        1 => (0..4_u16).prop_map(Move::Retell),
         1 => (0..4_u16).prop_map(Move::Reset),
         1 => Just(Move::Complete),
         4 => (0..20_usize).prop_map(Move::Dialled),
@@ -169,6 +171,7 @@ impl Driver {
                 self.tell(networks(&some("10.0.0.0/24", connected), &own));
             }
             Move::Refresh(key) => self.tell(Event::Refresh(PeerKey(key))),
+            Move::Retell(key) => self.tell(Event::Retell(PeerKey(key))),
             Move::Reset(key) => self.tell(Event::Reset(PeerKey(key), "so".into())),
             Move::Complete => self.tell(Event::OriginationsComplete),
             Move::Farewell(true) => self.tell(Event::Farewell(Farewell::Silent)),

@@ -331,6 +331,13 @@ fn notifications_are_kept_with_the_words_of_the_peer() {
     let words = error.reason.words().unwrap();
     assert!(words.starts_with("maintenance") && !words.contains('\u{7}'), "{words:?}");
     assert_eq!(error.at, script.now);
+    // A router that has shut us down takes our connections and hangs up.
+    script.wait(61);
+    script.connect();
+    script.tell(Event::Closed(script.conn, None));
+    let status = script.speaker.peers().next().unwrap();
+    assert_eq!(status.last_error.unwrap().reason, error.reason);
+    assert_eq!(status.last_refusal.unwrap().reason.to_string(), "the connection closed");
 }
 
 #[test]

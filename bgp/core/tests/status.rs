@@ -10,8 +10,10 @@ mod world;
 
 use std::time::Duration;
 
-use flock_bgp::{Event, Family, NextHop, NextHops, PeerAsn, PeerConfig, Speaker, State, Withheld};
-use world::script::{Script, modern};
+use flock_bgp::{
+    Capability, Event, Family, NextHop, NextHops, PeerAsn, PeerConfig, Speaker, State, Withheld,
+};
+use world::script::{Said, Script, modern};
 use world::wishes::originate;
 use world::{Faults, World, peer, speaker};
 
@@ -91,6 +93,7 @@ fn a_peer_in_full() {
     let told = world.status(0, "b").unwrap();
     assert_eq!((&*told.name, told.state, told.asn), ("b", State::Established, Some(65_002)));
     assert_eq!((told.local_asn, told.flaps, told.next_attempt), (65_001, 0, None));
+    assert_eq!(told.session_ended, None);
     assert_eq!(told.address.to_string(), "10.0.0.2");
     let negotiated = told.negotiated.unwrap();
     assert_eq!(negotiated.hold_time, Some(Duration::from_secs(30)));
@@ -128,6 +131,7 @@ fn a_hold_time_waits_for_the_next_session_and_shows() {
     world.run(MINUTE);
     let status = world.status(0, "b").unwrap();
     assert_eq!(status.pending, None);
+    assert!(status.session_ended.is_some_and(|at| at < status.since), "{status:?}");
     assert_eq!(status.negotiated.unwrap().hold_time, Some(Duration::from_secs(9)));
 }
 
@@ -145,10 +149,39 @@ fn what_was_told_and_what_would_be() {
         told[0].attributes.clone().unwrap(),
         script.speaker.explain(key, net).unwrap().unwrap()
     );
+    let heard = script.speaker.heard(key, net).unwrap();
+    assert!(heard.told && heard.pending.is_none() && heard.attributes == told[0].attributes);
+    let now = script.speaker.peer(key).unwrap().since;
+    assert!(heard.when.is_some_and(|when| when.from == now && when.until == now), "{heard:?}");
+    assert!(script.speaker.heard(key, "10.9.0.0/24".parse().unwrap()).is_some_and(|h| !h.told));
     assert_eq!(script.speaker.routes(Family::Ipv4, None).count(), 1);
     assert_eq!(script.speaker.routes_within("10.0.0.0/8".parse().unwrap()).count(), 1);
     assert!(script.speaker.route_to("10.1.0.7".parse().unwrap()).is_some());
     assert!(script.speaker.route_to("10.2.0.7".parse().unwrap()).is_none());
+}
+
+#[test]
+fn everything_is_told_again_when_somebody_wants_it() {
+    let old = vec![Capability::FourOctetAs(65_002)];
+    for (capabilities, can_refresh, updates) in [(modern(), true, 2), (old, false, 1)] {
+        let wish = PeerConfig { passive: true, ..peer("b", "10.0.0.2") };
+        let mut script = Script::new(speaker(1), wish);
+        let key = script.speaker.peer_by_name("b").unwrap();
+        script.tell(originate(&["10.1.0.0/24", "2001:db8:1::/64"]));
+        script.tell(Event::Retell(key));
+        assert!(script.hear().is_empty(), "there is no session");
+        script.establish(capabilities);
+        let status = script.speaker.peer(key).unwrap();
+        assert_eq!(status.negotiated.unwrap().refresh, can_refresh);
+        for _ in 0..2 {
+            script.tell(Event::Retell(key));
+            script.tell(Event::Retell(key));
+            let said = script.hear();
+            let told = |said: &&Said| matches!(said, Said::Update(_));
+            assert_eq!(said.iter().filter(told).count(), updates, "each once: {said:?}");
+        }
+        assert_eq!(script.speaker.peer(key).unwrap().flaps, 0);
+    }
 }
 
 /// A driver may move it to a thread of its own.

@@ -137,6 +137,11 @@ impl Handle {
         self.tell(Event::Refresh(peer)).await
     }
 
+    /// Tells a peer everything again, as if it had asked.
+    pub async fn retell(&self, peer: PeerKey) -> Result<(), Gone> {
+        self.tell(Event::Retell(peer)).await
+    }
+
     /// Ends a peer's session and begins anew, with words for it (RFC 9003).
     pub async fn reset(&self, peer: PeerKey, words: Arc<str>) -> Result<(), Gone> {
         self.tell(Event::Reset(peer, words)).await

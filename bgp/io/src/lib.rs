@@ -39,7 +39,7 @@ mod traffic;
 mod transport;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use flock_bgp::{RouteChange, SpeakerConfig};
 use tokio::sync::mpsc;
@@ -83,4 +83,11 @@ pub struct Running {
 /// [`Handle::farewell`], or silently when the last handle is dropped.
 pub fn start(config: SpeakerConfig, listen: &Listen) -> Result<Running, StartError> {
     driver::start(config, listen)
+}
+
+/// Whether the kernel signs TCP segments (RFC 2385), tried with a socket that nobody uses. A kernel
+/// without it says so only then.
+pub fn knows_md5() -> io::Result<()> {
+    let nobody = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    sockopt::set_md5(transport::socket(nobody)?, nobody, Some(b"probe"))
 }

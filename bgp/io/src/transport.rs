@@ -75,7 +75,7 @@ pub(crate) fn give_up_after(stream: &TcpStream, time: Duration) -> io::Result<()
     Ok(safe::set_tcp_user_timeout(stream, millis)?)
 }
 
-fn socket(family: IpAddr) -> io::Result<TcpSocket> {
+pub(crate) fn socket(family: IpAddr) -> io::Result<TcpSocket> {
     if family.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }
 }
 

@@ -46,6 +46,7 @@
 //! ```
 
 mod builder;
+mod places;
 mod plan;
 mod pods;
 mod ways;

@@ -42,6 +42,7 @@ mod table;
 use std::fs::{self, Permissions};
 use std::net::IpAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path as FsPath;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -159,6 +160,11 @@ impl Router {
     /// Its namespace.
     pub fn netns(&self) -> &Netns {
         &self.site.netns
+    }
+
+    /// Where its files and sockets are.
+    pub fn home(&self) -> &FsPath {
+        self.site.dir.path()
     }
 
     /// The process id of the program that speaks BGP.

@@ -44,7 +44,7 @@ pub(super) fn row(peer: &PeerStatus, now: Now) -> PeerRow {
 }
 
 /// Why the last session ended and, where nobody answers since then, what is known about that.
-fn last_error(peer: &PeerStatus) -> Option<String> {
+pub(super) fn last_error(peer: &PeerStatus) -> Option<String> {
     let error = peer.last_error.as_ref()?;
     let since = peer.last_refusal.as_ref().filter(|refusal| refusal.at > error.at);
     Some(match since {
@@ -53,7 +53,7 @@ fn last_error(peer: &PeerStatus) -> Option<String> {
     })
 }
 
-fn state(state: State) -> PeerState {
+pub(in crate::bgp) fn state(state: State) -> PeerState {
     match state {
         State::Idle => PeerState::Idle,
         State::Connect => PeerState::Connect,

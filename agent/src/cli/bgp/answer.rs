@@ -4,21 +4,22 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// `bgp show`: the node, and its peers under the same key as in [`PeerList`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// `bgp show`: the node and its peers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
     /// This node's name.
     pub node: String,
-    /// Our AS number; `None`: the node does not speak BGP.
+    /// Our AS number; `null`: the node does not speak BGP.
     pub asn: Option<u32>,
     /// Our BGP identifier.
     pub router_id: Option<String>,
     /// Addresses and ports that peers may dial; empty: only this node dials.
     pub listening: Vec<String>,
-    /// In words (`draining, 12 s left`); `None`: the node is in service.
+    /// In words (`draining, 12 s left`); `null`: the node is in service.
     pub drain: Option<String>,
     /// Prefixes that this node originates.
     pub originated: u32,
@@ -31,21 +32,21 @@ pub struct Summary {
 }
 
 /// `bgp show peers`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerList {
     /// Sorted by name. Asked for one that is not there: empty.
     pub peers: Vec<PeerRow>,
 }
 
 /// One peer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PeerRow {
     /// As configured.
     pub name: String,
     /// Its address; for an unnumbered peer that is not found yet, the interface.
     pub address: String,
-    /// Its AS number; `None`: any would do, and it has not said one.
+    /// Its AS number; `null`: any would do, and it has not said one.
     pub asn: Option<u32>,
     /// Ours.
     pub local_asn: u32,
@@ -75,9 +76,9 @@ pub struct PeerRow {
     pub router_id: Option<String>,
     /// Our end of the connection, or as configured.
     pub local_address: Option<String>,
-    /// Negotiated; `None`: no session, or silence is fine.
+    /// Negotiated; `null`: no session, or silence is fine.
     pub hold_time_seconds: Option<u64>,
-    /// Negotiated; `None`: no session, or none are sent.
+    /// Negotiated; `null`: no session, or none are sent.
     pub keepalive_seconds: Option<u64>,
     /// In every family in use, it was told all that we had (RFC 4724 §2).
     pub end_of_rib_sent: bool,
@@ -100,7 +101,7 @@ pub struct PeerRow {
 }
 
 /// A family of which a peer is told nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NotAnnounced {
     /// `ipv6-unicast` or `ipv4-unicast`.
@@ -110,18 +111,18 @@ pub struct NotAnnounced {
 }
 
 /// One family of a peer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FamilyRow {
     /// `ipv6-unicast` or `ipv4-unicast`.
     pub family: String,
     /// Both speak it in this session.
     pub negotiated: bool,
-    /// As in [`PeerRow`].
+    /// Routes that it told, refused ones included.
     pub received: u32,
-    /// As in [`PeerRow`].
+    /// Of those, the ones that policy let in.
     pub accepted: u32,
-    /// As in [`PeerRow`].
+    /// Routes that it was told.
     pub advertised: u32,
     /// It was told all that we had.
     pub end_of_rib_sent: bool,
@@ -132,7 +133,7 @@ pub struct FamilyRow {
 }
 
 /// RFC 4271 §8.2.2, by its names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PeerState {
     /// Refuses all connections.
     Idle,
@@ -161,8 +162,38 @@ impl fmt::Display for PeerState {
     }
 }
 
+/// `bgp refresh`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Refreshed {
+    /// Whose session.
+    pub peer: String,
+    /// It is asked for everything again.
+    pub asked: bool,
+    /// It is told everything again.
+    pub told: bool,
+    /// So many routes.
+    pub advertised: u32,
+    /// Why it is not asked, although that was wanted.
+    pub refused: Option<String>,
+}
+
+/// `bgp reset`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WasReset {
+    /// Whose session.
+    pub peer: String,
+    /// Where its machine was; one that was not `Established` is tried again at once.
+    pub was: PeerState,
+    /// How long the session that ended had lasted, in seconds.
+    pub uptime_seconds: u64,
+    /// What the peer was told.
+    pub message: String,
+}
+
 /// `bgp show routes`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteList {
     /// One row per path, in the order in which they are to be shown: by prefix, and of one prefix
     /// the best first, refused ones last.
@@ -170,7 +201,7 @@ pub struct RouteList {
 }
 
 /// One path of a prefix; of those advertised, what one peer was told of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteRow {
     /// The prefix.
@@ -201,14 +232,14 @@ pub struct RouteRow {
     pub equal: bool,
     /// Kept from a peer that restarts.
     pub stale: bool,
-    /// Why it is not used; `None`: policy let it in.
+    /// Why it is not used; `null`: policy let it in.
     pub refused: Option<String>,
-    /// Whether the kernel has it; `None`: the kernel is not asked for it.
+    /// Whether the kernel has it; `null`: the kernel is not asked for it.
     pub installed: Option<bool>,
 }
 
 /// Where a route comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RouteSource {
     /// This node originates it.

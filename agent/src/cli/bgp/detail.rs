@@ -28,7 +28,7 @@ pub(super) fn render(peer: &PeerRow, look: Look) -> String {
         let what = format!("{}: {}", missing.family, missing.reason);
         line("Not announced", Some(what), Tone::Warning);
     }
-    let mut text = labelled(&lines, look.colour);
+    let mut text = labelled(&lines, look);
     if !peer.family_details.is_empty() {
         text.push('\n');
         text.push_str(&families(&peer.family_details, look));
@@ -86,7 +86,7 @@ fn families(rows: &[FamilyRow], look: Look) -> String {
             yes_or_no(row.stale, Tone::Warning, Tone::Plain),
         ]);
     }
-    table.render(look.colour)
+    table.draw(look)
 }
 
 fn end_of_rib(row: &FamilyRow) -> &'static str {

@@ -3,7 +3,7 @@
 
 use super::answer::{PeerRow, PeerState};
 use crate::cli::elapsed::{clock, rough};
-use crate::cli::output::{Look, Table, Tone};
+use crate::cli::output::{Look, Table, Tone, fold};
 
 pub(super) fn render(peers: &[PeerRow], look: Look) -> String {
     let mut headings = vec!["PEER", "ADDRESS", "AS", "STATE", "UP/DOWN", "RCVD", "ACC", "ADV"];
@@ -18,11 +18,11 @@ pub(super) fn render(peers: &[PeerRow], look: Look) -> String {
         }
         table.row(row);
     }
-    let mut text = table.render(look.colour);
+    let mut text = table.draw(look);
     let notes: Vec<String> = peers.iter().flat_map(|peer| notes(peer, look.wide)).collect();
     if !notes.is_empty() {
         text.push('\n');
-        text.extend(notes);
+        text.extend(notes.iter().map(|note| fold(note, look.width, 2)));
     }
     text
 }

@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 
 /// Longer than any name that a person writes.
 const LONGEST_NAME: usize = 255;
+/// RFC 9003 §2.
+const LONGEST_WORDS: usize = 255;
+/// Longer than any text of a row that a person looks for.
+const LONGEST_NEEDLE: usize = 64;
 
 /// The arguments of `bgp.peers`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +22,75 @@ pub struct PeersArgs {
     /// Only this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<PeerName>,
+}
+
+/// The arguments of `bgp.refresh`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RefreshArgs {
+    /// Whose session.
+    pub peer: PeerName,
+    /// Which way.
+    #[serde(default)]
+    pub direction: Direction,
+}
+
+/// Which way routes go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// The peer is asked for everything, and told everything.
+    #[default]
+    Both,
+    /// It is asked.
+    In,
+    /// It is told.
+    Out,
+}
+
+/// The arguments of `bgp.reset`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResetArgs {
+    /// Whose session.
+    pub peer: PeerName,
+    /// What the peer is told; `None`: that an operator wants it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Words>,
+}
+
+/// Words for a peer's operator, as long as RFC 9003 lets them be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Words(String);
+
+impl FromStr for Words {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text.is_empty() || text.len() > LONGEST_WORDS {
+            return Err(format!("a message has 1 to {LONGEST_WORDS} bytes"));
+        }
+        if text.chars().any(char::is_control) {
+            return Err("a message has no control characters".into());
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for Words {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Words> for String {
+    fn from(words: Words) -> Self {
+        words.0
+    }
 }
 
 /// The arguments of `bgp.routes`. What is given narrows the answer.
@@ -33,6 +106,30 @@ pub struct RoutesArgs {
     /// Only what this peer told; of those advertised, what it was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<PeerName>,
+    /// The prefix, and all routes within it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub within: bool,
+    /// Only rows with this in their prefix, owner or peer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub find: Option<Needle>,
+    /// So many rows, and the other paths of the last one's prefix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// Only routes behind this prefix, in the order in which they are shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<IpNet>,
+}
+
+impl RoutesArgs {
+    /// What no single value shows to be wrong.
+    pub fn check(&self) -> Result<(), String> {
+        match (self.within, self.prefix) {
+            (true, None | Some(Destination::Address(_))) => {
+                Err("what is within a prefix wants a prefix, for example 10.0.0.0/8".into())
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Which routes.
@@ -94,6 +191,45 @@ impl From<PeerName> for String {
 impl fmt::Display for PeerName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
+    }
+}
+
+/// What is looked for in the text of a row, in letters of either case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Needle(String);
+
+impl Needle {
+    /// Whether a text has it.
+    pub fn is_in(&self, text: &str) -> bool {
+        let (needle, text) = (self.0.as_bytes(), text.as_bytes());
+        text.windows(needle.len()).any(|part| part.eq_ignore_ascii_case(needle))
+    }
+}
+
+impl FromStr for Needle {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text.is_empty() || text.len() > LONGEST_NEEDLE {
+            return Err(format!("what is looked for has 1 to {LONGEST_NEEDLE} bytes"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for Needle {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Needle> for String {
+    fn from(needle: Needle) -> Self {
+        needle.0
     }
 }
 

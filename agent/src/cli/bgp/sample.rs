@@ -3,8 +3,8 @@
 use super::answer::*;
 use crate::cli::output::Look;
 
-pub(super) const NARROW: Look = Look { wide: false, colour: false, terminal: false };
-pub(super) const WIDE: Look = Look { wide: true, colour: false, terminal: false };
+pub(super) const NARROW: Look = Look::PIPE;
+pub(super) const WIDE: Look = Look { wide: true, ..Look::PIPE };
 
 pub(super) fn summary() -> Summary {
     Summary {
@@ -20,7 +20,7 @@ pub(super) fn summary() -> Summary {
     }
 }
 
-pub(super) fn peers() -> [PeerRow; 2] {
+pub(crate) fn peers() -> [PeerRow; 2] {
     [up(), down()]
 }
 
@@ -105,7 +105,7 @@ fn down() -> PeerRow {
 }
 
 /// Two of our own, one prefix with a best, an equal and a lesser path, and one refused.
-pub(super) fn routes() -> [RouteRow; 6] {
+pub(crate) fn routes() -> [RouteRow; 6] {
     let summary = RouteRow {
         communities: vec!["65001:100".into(), "no-export".into()],
         large_communities: vec!["65001:1:2".into()],

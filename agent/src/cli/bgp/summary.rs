@@ -31,7 +31,7 @@ pub(super) fn render(summary: &Summary, look: Look) -> String {
     if let Some(drain) = &summary.drain {
         lines.push(("Drain", drain.clone(), Tone::Warning));
     }
-    let mut text = labelled(&lines, look.colour);
+    let mut text = labelled(&lines, look);
     text.push('\n');
     text.push_str(&match summary.peers.as_slice() {
         [] => NO_PEERS.into(),

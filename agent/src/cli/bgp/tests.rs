@@ -4,8 +4,12 @@
 use clap::Parser;
 use serde_json::{Value, json};
 
+use std::path::Path;
+
+use super::show::What;
 use super::*;
 use crate::cli::desk::{self, Desk};
+use crate::cli::output::{self, Look};
 use crate::cli::{Cli, Command};
 use crate::server::admin;
 
@@ -57,7 +61,7 @@ fn said(desk: &Desk, words: &[&str]) -> anyhow::Result<String> {
     let mut wanted = parsed(words).unwrap();
     wanted.show.admin_socket = desk.socket.clone();
     let wide = wanted.show.output == output::Form::Wide;
-    shown(&wanted, Look { wide, ..sample::NARROW })
+    show::shown(&wanted, Look { wide, ..sample::NARROW })
 }
 
 fn keys(row: &Value) -> Vec<&str> {
@@ -241,8 +245,8 @@ fn nothing_is_said_in_words_to_people_and_in_lists_to_machines() {
 
 #[test]
 fn flags_become_the_question() {
-    let asked = |words: &[&str]| match parsed(&[&["routes"], words].concat()).unwrap().view {
-        Some(View::Routes(routes)) => serde_json::to_value(routes.question()).unwrap(),
+    let asked = |words: &[&str]| match parsed(&[&["routes"], words].concat()).unwrap().what {
+        Some(What::Routes(routes)) => serde_json::to_value(routes.question().unwrap()).unwrap(),
         other => panic!("{other:?}"),
     };
     assert_eq!(asked(&[]), json!({ "which": "all" }));
@@ -255,6 +259,29 @@ fn flags_become_the_question() {
         asked(&["--advertised", "2001:DB8::1"]),
         json!({ "which": "advertised", "prefix": "2001:db8::1" })
     );
+    assert_eq!(
+        asked(&["10.0.0.0/8", "--longer", "--limit", "5", "--after", "10.0.0.0/16"]),
+        json!({
+            "which": "all",
+            "prefix": "10.0.0.0/8",
+            "within": true,
+            "limit": 5,
+            "after": "10.0.0.0/16",
+        })
+    );
+    for (address, host) in [("10.0.0.1", "10.0.0.1/32"), ("2001:db8::1", "2001:db8::1/128")] {
+        assert_eq!(asked(&[address, "--exact"]), json!({ "which": "all", "prefix": host }));
+    }
+    assert_eq!(asked(&["10.0.0.0/8", "--exact"]), asked(&["10.0.0.0/8"]));
+    let Some(What::Routes(within)) = parsed(&["routes", "10.0.0.1", "--longer"]).unwrap().what
+    else {
+        panic!();
+    };
+    let refused = within.question().unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "--longer: what is within a prefix wants a prefix, for example 10.0.0.0/8"
+    );
 }
 
 #[test]
@@ -265,6 +292,9 @@ fn bad_words_are_refused_before_the_agent_is_asked() {
         (&["routes", "10.0.0.0/33"], "write for example 2001:db8::/64"),
         (&["routes", "--received", "--advertised"], "cannot be used with"),
         (&["routes", "--originated", "--peer", "tor-a"], "cannot be used with"),
+        (&["routes", "--longer"], "required arguments were not provided"),
+        (&["routes", "10.0.0.0/8", "--longer", "--exact"], "cannot be used with"),
+        (&["routes", "--limit", "0"], "0 is not in 1.."),
         (&["peers", " "], "the name of a peer has 1 to 255 bytes; write for example tor-a"),
         (&["-o", "xml"], "invalid value 'xml'"),
     ];
@@ -314,7 +344,12 @@ fn the_agent_refuses_arguments_that_it_does_not_know() {
         (peers(json!({ "name": "" })).unwrap_err(), "args.name: the name of a peer"),
         (peers(json!({ "name": "x".repeat(256) })).unwrap_err(), "1 to 255 bytes"),
         (peers(json!([])).unwrap_err(), "args: expected an object or nothing, not []"),
-        (routes(json!({ "limit": 1 })).unwrap_err(), "unknown field `limit`"),
+        (routes(json!({ "most": 1 })).unwrap_err(), "unknown field `most`"),
+        (routes(json!({ "limit": -1 })).unwrap_err(), "args.limit: invalid value"),
+        (routes(json!({ "find": "x".repeat(65) })).unwrap_err(), "args.find: what is looked for"),
+        (routes(json!({ "find": " " })).unwrap_err(), "1 to 64 bytes"),
+        (routes(json!({ "after": "10.0.0.0" })).unwrap_err(), "args.after: "),
+        (routes(json!({ "within": "yes" })).unwrap_err(), "args.within: invalid type"),
         (routes(json!({ "which": "best" })).unwrap_err(), "args.which: unknown variant `best`"),
         (routes(json!({ "prefix": "x" })).unwrap_err(), "args.prefix: \"x\": neither a prefix"),
     ];

@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use super::status::{DrainState, DrainStatus};
 use crate::cli::ask::ask;
 use crate::cli::bgp::PeerState;
+use crate::cli::exit::Ended;
 use crate::cli::output;
 use crate::server::admin::{NoArgs, op};
 
@@ -20,15 +21,6 @@ const TRIES: u32 = 15;
 const OVER: &str = "\r\x1b[K";
 const STOPPED: &str =
     "Stopped watching. The drain goes on; undo it with `flock-agent drain --undo`.\n";
-
-/// How watching ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// There is nothing more to do.
-    Done,
-    /// Somebody had seen enough; the drain goes on.
-    Interrupted,
-}
 
 /// Watches until the node is drained, or Ctrl-C.
 pub(super) fn run(socket: &Path, begun: DrainStatus) -> anyhow::Result<Ended> {

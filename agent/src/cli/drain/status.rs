@@ -4,9 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::bgp::PeerState;
+use crate::cli::output::{Look, Table, Tone, labelled};
 
 /// A peer that has not moved its traffic away by then does not follow RFC 8326.
 const LONGEST_WAIT: u64 = 3600;
@@ -74,21 +76,21 @@ impl fmt::Display for Wait {
 }
 
 /// The answer of `drain`, `drain.undo` and `drain.status`: how it is now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DrainStatus {
     /// How far it is.
     pub state: DrainState,
-    /// When it came into this state, RFC 3339; `None`: in service.
+    /// When it came into this state, RFC 3339; `null`: in service.
     pub since: Option<String>,
-    /// Until routes are withdrawn; `None`: nothing is waited for.
+    /// Until routes are withdrawn; `null`: nothing is waited for.
     pub seconds_left: Option<u64>,
     /// Sorted by peer.
     pub sessions: Vec<DrainSession>,
 }
 
 /// How far a drain is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DrainState {
     /// The node is in service.
@@ -110,11 +112,31 @@ impl fmt::Display for DrainState {
 }
 
 /// A peer's session meanwhile.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DrainSession {
     /// Its name.
     pub peer: String,
     /// Where its machine is.
     pub state: PeerState,
+}
+
+/// `drain --status`.
+pub(super) fn render(status: &DrainStatus, look: Look) -> String {
+    let tone = if status.state == DrainState::None { Tone::Good } else { Tone::Warning };
+    let mut lines = vec![("State", status.state.to_string(), tone)];
+    lines.extend(status.since.clone().map(|since| ("Since", since, Tone::Plain)));
+    let left = status.seconds_left.map(|left| format!("routes are withdrawn in {left}s"));
+    lines.extend(left.map(|left| ("Then", left, Tone::Plain)));
+    let mut text = labelled(&lines, look);
+    if !status.sessions.is_empty() {
+        let mut table = Table::new(vec!["PEER", "SESSION"]);
+        for session in &status.sessions {
+            let cells = [session.peer.clone(), session.state.to_string()];
+            table.row(cells.map(|cell| (cell, Tone::Plain)).into());
+        }
+        text.push('\n');
+        text.push_str(&table.draw(look));
+    }
+    text
 }

@@ -132,7 +132,16 @@ fn the_agent_is_asked_until_it_is_drained() {
         })
     });
     let wait = "7s".parse().unwrap();
-    let drain = |socket: &Path| run(&Drain { wait, undo: false, admin_socket: socket.into() });
+    let drain = |socket: &Path| {
+        run(&Drain {
+            wait,
+            undo: false,
+            status: false,
+            output: output::Form::Table,
+            watch: false,
+            admin_socket: socket.into(),
+        })
+    };
     assert_eq!(drain(&desk.socket).unwrap(), Ended::Done);
     let asked = asked.lock().unwrap();
     assert_eq!(
@@ -213,5 +222,36 @@ fn the_arguments_are_bounded_and_nothing_else() {
     for (value, words) in refused {
         let why = read(value.clone()).unwrap_err();
         assert!(why.contains(words), "{value}: {why}");
+    }
+}
+
+#[test]
+fn the_status_is_shown_and_nothing_is_asked_for() {
+    use crate::cli::output::Look;
+    let shown = |status: &DrainStatus| super::status::render(status, Look::PIPE);
+    let draining = status(DrainState::Draining, Some(12), &[PeerState::Established]);
+    assert_eq!(
+        shown(&draining),
+        "\
+State:  draining
+Since:  2025-01-02T03:04:05Z
+Then:   routes are withdrawn in 12s
+
+PEER   SESSION
+tor-0  Established
+"
+    );
+    let served = DrainStatus { since: None, ..status(DrainState::None, None, &[]) };
+    assert_eq!(shown(&served), "State:  in service\n");
+    let parse = |words: &[&str]| {
+        use clap::Parser;
+        let line = ["flock-agent", "drain"].iter().chain(words);
+        crate::cli::Cli::try_parse_from(line).map(drop).map_err(|error| error.to_string())
+    };
+    parse(&["--status", "-o", "json", "-w"]).unwrap();
+    for refused in
+        [&["-w"][..], &["-o", "json"], &["--status", "--undo"], &["--status", "--wait", "1s"]]
+    {
+        assert!(parse(refused).is_err(), "{refused:?}");
     }
 }

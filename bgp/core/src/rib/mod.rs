@@ -15,6 +15,7 @@
 //! ```
 
 mod decision;
+mod diary;
 mod interner;
 mod kernel;
 mod outlet;
@@ -25,6 +26,7 @@ mod table;
 mod told;
 mod transmit;
 mod view;
+mod walk;
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -34,12 +36,14 @@ use flock_bgp_wire::{Attributes, Family, Net, NextHop, Origin};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 pub use self::decision::Reason;
+pub use self::diary::Span;
 use self::path::{Path, Set, Who};
 use self::shared::Shared;
 use self::table::Table;
-pub use self::view::{PathView, RouteView, ToldView};
+pub use self::view::{Heard, PathView, Pending, RouteView, ToldView};
+pub use self::walk::Spot;
 use crate::config::Origination;
-use crate::event::{PeerKey, RouteChange};
+use crate::event::{Now, PeerKey, RouteChange};
 use crate::policy::Withheld;
 use crate::policy::export::Exporter;
 use crate::policy::import::Kept;
@@ -127,6 +131,11 @@ impl Rib {
             ipv4: Table::new(seed, install),
             ipv6: Table::new(seed, install),
         }
+    }
+
+    /// The moment of what follows.
+    pub(crate) fn now(&mut self, now: Now) {
+        self.shared.now = now;
     }
 
     // --- paths in -------------------------------------------------------------------------------

@@ -10,11 +10,12 @@ use std::collections::VecDeque;
 
 use flock_bgp_wire::Net;
 
+use super::diary::Diary;
 use super::path::Path;
 use super::prefixes::Prefixes;
 use super::shared::Shared;
 use super::told::{Content, Mark, Told};
-use crate::event::PeerKey;
+use crate::event::{Now, PeerKey};
 use crate::policy::export::Exporter;
 
 /// An emptied queue that was longer than this gives its memory back.
@@ -35,6 +36,7 @@ pub(super) struct Outlet {
     /// Slots from here on are still to be looked at.
     sweep: Option<u32>,
     pub(super) batch: Batch,
+    pub(super) diary: Diary,
 }
 
 /// Slots that were taken out of the queue together and put in the order of what is told of them.
@@ -72,7 +74,7 @@ pub(super) fn content(path: &Path, shared: &Shared) -> Option<Content> {
 
 impl Outlet {
     /// Everything is pending.
-    pub(super) fn new(peer: PeerKey, exporter: Exporter) -> Self {
+    pub(super) fn new(peer: PeerKey, exporter: Exporter, now: Now) -> Self {
         Self {
             peer,
             exporter,
@@ -83,6 +85,7 @@ impl Outlet {
             announce: VecDeque::new(),
             sweep: Some(0),
             batch: Batch::default(),
+            diary: Diary::new(now),
         }
     }
 
@@ -91,6 +94,7 @@ impl Outlet {
         self.exporter = exporter;
         self.sweep = Some(0);
         self.batch = Batch::default();
+        self.diary.begin(shared.now);
         // A peer that asks again and again without reading costs nothing.
         if self.current > 0 {
             self.current = 0;
@@ -175,6 +179,16 @@ impl Outlet {
         let queued = self.withdraw.len() + self.announce.len() + batch;
         let swept = self.sweep.map_or(0, |at| end.saturating_sub(at));
         u32::try_from(queued).unwrap_or(u32::MAX).saturating_add(swept)
+    }
+
+    /// Whether a slot is still to be looked at.
+    pub(super) fn is_queued(&self, slot: u32) -> bool {
+        let entry = self.told.get(slot);
+        let mut batch = (self.batch.next..).map_while(|at| self.batch.get(at));
+        entry.has(Mark::Announce)
+            || entry.has(Mark::Withdraw)
+            || self.sweep.is_some_and(|at| slot >= at)
+            || batch.any(|(_, other)| other == slot)
     }
 
     /// The next slot to look at.

@@ -117,6 +117,13 @@ impl<N: Net> Prefixes<N> {
         self.index.find(hash(&self.state, net), same).copied()
     }
 
+    /// A number that hardly any other prefix has.
+    #[allow(clippy::cast_possible_truncation, reason = "folded into its lower half")]
+    pub(super) fn fingerprint(&self, net: N) -> u32 {
+        let hash = hash(&self.state, net);
+        (hash ^ (hash >> 32)) as u32
+    }
+
     /// Fetches what looking for these prefixes one by one will need. The processor does not wait for
     /// one to arrive before it asks for the next, so a few dozen cost little more than one.
     pub(super) fn fetch(&self, nets: impl Iterator<Item = N>) {

@@ -10,7 +10,7 @@ use super::Source;
 use super::decision::{self, Candidate, Reason};
 use super::interner::Interner;
 use super::path::{Path, Sets};
-use crate::event::PeerKey;
+use crate::event::{Now, PeerKey};
 use crate::policy::export::From;
 use crate::tally::Tally;
 
@@ -32,6 +32,8 @@ pub(super) struct Shared {
     contested: Vec<(PeerKey, Tally<IpNet>)>,
     /// Room for a decision, used again.
     field: Vec<Candidate>,
+    /// The moment, for those who note it.
+    pub(super) now: Now,
 }
 
 impl Shared {
@@ -43,6 +45,7 @@ impl Shared {
             is_woken: Vec::new(),
             contested: Vec::new(),
             field: Vec::new(),
+            now: Now::default(),
         }
     }
 

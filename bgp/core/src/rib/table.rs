@@ -29,6 +29,8 @@ pub(super) struct Table<N> {
     counts: Vec<Counts>,
     /// Prefixes that we originate.
     originated: u32,
+    /// Prefixes with a path that a peer told and that policy let in.
+    pub(super) learned: u32,
     /// Those of them that were said in this generation.
     of_generation: u32,
     /// Which generation of `originate_all` this is.
@@ -44,6 +46,7 @@ impl<N: Net> Table<N> {
             kernel: install.then(|| Kernel::new(seed)),
             counts: Vec::new(),
             originated: 0,
+            learned: 0,
             of_generation: 0,
             odd: false,
             scratch: Scratch::new(),
@@ -143,6 +146,7 @@ impl<N: Net> Table<N> {
         if let Some(path) = &new {
             self.count(path, 1);
         }
+        self.count_learned(slot, old.as_ref(), new.as_ref());
         let used = |path: &Path| path.attributes().is_some();
         let (before, after) = (old.filter(used), new.filter(used));
         let same = match (&before, &after) {
@@ -205,6 +209,20 @@ impl<N: Net> Table<N> {
             if path.attributes().is_some() {
                 counts.accepted = counts.accepted.saturating_add_signed(by);
             }
+        }
+    }
+
+    /// The first path that counts makes its prefix count, and with the last it does not any more.
+    fn count_learned(&mut self, slot: u32, old: Option<&Path>, new: Option<&Path>) {
+        let counts = |path: &Path| !path.ours() && path.attributes().is_some();
+        let (before, after) = (old.is_some_and(counts), new.is_some_and(counts));
+        if before == after {
+            return;
+        }
+        let all = self.prefixes.paths(slot);
+        let others = all.iter().filter(|path| counts(path)).nth(usize::from(after)).is_some();
+        if !others {
+            self.learned = self.learned.saturating_add_signed(if after { 1 } else { -1 });
         }
     }
 
@@ -345,7 +363,7 @@ impl<N: Net> Table<N> {
     pub(super) fn open_outlet(&mut self, shared: &mut Shared, peer: PeerKey, exporter: Exporter) {
         self.close_outlet(shared, peer);
         let at = self.outlets.partition_point(|other| other.peer < peer);
-        self.outlets.insert(at, Outlet::new(peer, exporter));
+        self.outlets.insert(at, Outlet::new(peer, exporter, shared.now));
         shared.wake(peer);
     }
 

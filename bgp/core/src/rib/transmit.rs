@@ -68,6 +68,7 @@ impl<N: Net> Transmit<'_, N> {
                 }
                 self.announce();
             } else if !self.fill() {
+                self.outlet.diary.end(self.shared.now);
                 return true;
             }
         }
@@ -103,6 +104,10 @@ impl<N: Net> Transmit<'_, N> {
                     self.outlet.told.unmark(slot, Mark::Withdraw);
                     self.outlet.told.unmark(slot, Mark::Forced);
                     self.outlet.untell(slot, self.prefixes, self.shared);
+                    if let Some(net) = self.scratch.nets.get(at) {
+                        let prefix = self.prefixes.fingerprint(*net);
+                        self.outlet.diary.withdrew(prefix, self.shared.now);
+                    }
                 } else {
                     self.outlet.withdraw.push_front(slot);
                 }
@@ -278,5 +283,8 @@ impl<N: Net> Transmit<'_, N> {
         for &slot in self.scratch.slots.iter().skip(done).take(count) {
             self.outlet.tell(slot, content, self.prefixes, self.shared);
         }
+        let nets = self.scratch.nets.get(done..done.saturating_add(count)).unwrap_or_default();
+        let prefixes = nets.iter().map(|net| self.prefixes.fingerprint(*net));
+        self.outlet.diary.told(prefixes, self.shared.now);
     }
 }

@@ -7,7 +7,8 @@ use std::net::IpAddr;
 
 use super::Rib;
 use super::decision::{Reason, decide};
-use super::outlet::Outlet;
+use super::diary::Span;
+use super::outlet::{Outlet, content};
 use super::shared::Shared;
 use super::table::Table;
 use super::told::Content;
@@ -59,6 +60,30 @@ pub struct ToldView {
     pub attributes: Option<Attributes>,
 }
 
+/// What a peer that listens has heard of one prefix.
+#[derive(Debug, Clone)]
+pub struct Heard {
+    /// It knows the prefix.
+    pub told: bool,
+    /// In the words in which it was told. `None`: it knows nothing, or everything is being told anew
+    /// and this is still what it was before.
+    pub attributes: Option<Attributes>,
+    /// When it was told so; where it knows nothing, when it was told that there is nothing any more.
+    /// `None`: it never knew it in this session, or that is too long ago.
+    pub when: Option<Span>,
+    /// It is still to be told otherwise.
+    pub pending: Option<Pending>,
+}
+
+/// What a peer is still to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pending {
+    /// The prefix, or what is new about it.
+    Announcement,
+    /// That there is no such prefix any more.
+    Withdrawal,
+}
+
 impl Rib {
     /// Every prefix of a family, in no order, from behind `after` on.
     pub(crate) fn routes(
@@ -89,6 +114,14 @@ impl Rib {
         }
     }
 
+    /// The longest prefix around one, itself aside, that has a path that is used.
+    pub(crate) fn route_around(&self, net: IpNet) -> Option<RouteView<'_>> {
+        match net.trunc() {
+            IpNet::V4(net) => self.ipv4.around(&self.shared, net),
+            IpNet::V6(net) => self.ipv6.around(&self.shared, net),
+        }
+    }
+
     /// This prefix and those within it. A walk through the whole table.
     pub(crate) fn routes_within(&self, net: IpNet) -> impl Iterator<Item = RouteView<'_>> {
         let family = if net.addr().is_ipv4() { Family::Ipv4 } else { Family::Ipv6 };
@@ -104,6 +137,22 @@ impl Rib {
         match family {
             Family::Ipv4 => Box::new(self.ipv4.told(&self.shared, peer)),
             Family::Ipv6 => Box::new(self.ipv6.told(&self.shared, peer)),
+        }
+    }
+
+    /// What a peer has heard of a prefix; `None`: it has no session with that family.
+    pub(crate) fn heard(&self, peer: PeerKey, net: IpNet) -> Option<Heard> {
+        match net.trunc() {
+            IpNet::V4(net) => self.ipv4.heard(&self.shared, peer, net),
+            IpNet::V6(net) => self.ipv6.heard(&self.shared, peer, net),
+        }
+    }
+
+    /// What a peer was told of this very prefix; `None`: nothing.
+    pub(crate) fn told_of(&self, peer: PeerKey, net: IpNet) -> Option<ToldView> {
+        match net.trunc() {
+            IpNet::V4(net) => self.ipv4.told_of(&self.shared, peer, net),
+            IpNet::V6(net) => self.ipv6.told_of(&self.shared, peer, net),
         }
     }
 
@@ -131,9 +180,17 @@ impl<N: Net> Table<N> {
     }
 
     fn longest<'a>(&'a self, shared: &'a Shared, host: N) -> Option<RouteView<'a>> {
-        (0..=host.len())
+        let used = |slot: &u32| self.prefixes.best(*slot).is_some();
+        match self.prefixes.find(host).filter(used) {
+            Some(slot) => self.view(shared, slot),
+            None => self.around(shared, host),
+        }
+    }
+
+    fn around<'a>(&'a self, shared: &'a Shared, net: N) -> Option<RouteView<'a>> {
+        (0..net.len())
             .rev()
-            .filter_map(|len| self.prefixes.find(N::from_bits(host.bits(), len)))
+            .filter_map(|len| self.prefixes.find(N::from_bits(net.bits(), len)))
             .find(|&slot| self.prefixes.best(slot).is_some())
             .and_then(|slot| self.view(shared, slot))
     }
@@ -191,6 +248,42 @@ impl<N: Net> Table<N> {
             let net = self.prefixes.net(slot)?.into();
             Some(ToldView { net, attributes: as_told::<N>(outlet, content, shared) })
         })
+    }
+
+    fn heard(&self, shared: &Shared, peer: PeerKey, net: N) -> Option<Heard> {
+        let outlet = self.outlet(peer)?;
+        let prefix = self.prefixes.fingerprint(net);
+        let slot = self.prefixes.find(net);
+        let known = slot.and_then(|slot| outlet.told.get(slot).content());
+        let wanted = match self.export(shared, peer, net) {
+            Some(Ok(_)) => slot.and_then(|slot| content(&self.prefixes.best(slot)?, shared)),
+            _ => None,
+        };
+        let queued = slot.is_some_and(|slot| outlet.is_queued(slot));
+        let pending = match (known, wanted) {
+            (Some(_), None) => Some(Pending::Withdrawal),
+            // One that is neither told nor queued does not fit into a message.
+            (known, Some(_)) if queued && known != wanted => Some(Pending::Announcement),
+            _ => None,
+        };
+        let when = match known {
+            Some(content) => {
+                Some(outlet.diary.when_told(prefix, content != Content::OUTDATED, shared.now))
+            }
+            None => outlet.diary.when_withdrawn(prefix),
+        };
+        Some(Heard {
+            told: known.is_some(),
+            attributes: known.and_then(|content| as_told::<N>(outlet, content, shared)),
+            when,
+            pending,
+        })
+    }
+
+    fn told_of(&self, shared: &Shared, peer: PeerKey, net: N) -> Option<ToldView> {
+        let outlet = self.outlet(peer)?;
+        let content = outlet.told.get(self.prefixes.find(net)?).content()?;
+        Some(ToldView { net: net.into(), attributes: as_told::<N>(outlet, content, shared) })
     }
 
     fn export(

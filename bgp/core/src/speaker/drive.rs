@@ -225,9 +225,10 @@ impl Speaker {
         let reason = reason(cause, words);
         self.end_session(key, cause);
         let Some(peer) = self.peers.get_mut(key) else { return };
-        // That nobody answers does not hide why the session ended.
+        // That nobody answers, or hangs up at once, does not hide why the session ended.
         match cause {
             Cause::DialFailed => peer.last_refusal = Some((now, reason.clone())),
+            Cause::Closed if lasted.is_none() => peer.last_refusal = Some((now, reason.clone())),
             _ => peer.last_error = Some((now, reason.clone())),
         }
         let name = peer.config.name.clone();

@@ -76,6 +76,7 @@ impl Speaker {
         let Some(peer) = self.peers.get_mut(key) else { return };
         let Some(session) = peer.session.take() else { return };
         peer.flaps += 1;
+        peer.session_ended = Some(now);
         let loss = match cause {
             _ if !peer.is_wanted() => Loss::Unwanted,
             Cause::Sent(n) => Loss::Sent(n.code, n.subcode),

@@ -1,6 +1,7 @@
 //! What people see: peers as they are, routes as they are. Reads, never changes.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::fsm;
 use crate::peer::{Messages, Peer, Session, Stage, Telling};
 use crate::policy::Withheld;
 use crate::restart;
-use crate::rib::{RouteView, ToldView};
+use crate::rib::{Heard, RouteView, Spot, ToldView};
 use crate::timer::Clock;
 
 /// RFC 4271 §8.2.2, for people.
@@ -74,9 +75,11 @@ pub struct PeerStatus {
     pub connection: Option<(SocketAddr, SocketAddr)>,
     /// When the next attempt begins, where one is waited for.
     pub next_attempt: Option<Now>,
+    /// When the last session ended; `None`: there was none yet.
+    pub session_ended: Option<Now>,
     /// Why the last session ended, or why there is none yet.
     pub last_error: Option<LastError>,
-    /// Why the peer cannot be reached since then, where its dials fail.
+    /// Why there is no session since then, where dials fail or are hung up on.
     pub last_refusal: Option<LastError>,
     /// Wishes that wait for the next session, by the names that operators write.
     pub pending: Option<String>,
@@ -116,6 +119,8 @@ pub struct NegotiatedStatus {
     pub offered: Vec<Capability>,
     /// What the peer offered.
     pub received: Vec<Capability>,
+    /// It can be asked for everything again (RFC 2918).
+    pub refresh: bool,
 }
 
 /// One family of a peer.
@@ -180,6 +185,11 @@ impl Speaker {
         self.rib.route_to(address)
     }
 
+    /// The route that packets to a prefix take where it has none itself.
+    pub fn route_around(&self, net: IpNet) -> Option<RouteView<'_>> {
+        self.rib.route_around(net)
+    }
+
     /// This prefix and those within it.
     pub fn routes_within(&self, net: IpNet) -> impl Iterator<Item = RouteView<'_>> + '_ {
         self.rib.routes_within(net)
@@ -190,10 +200,48 @@ impl Speaker {
         self.rib.told(peer, family)
     }
 
+    /// What a peer was told of this very prefix; `None`: nothing.
+    pub fn told_of(&self, peer: PeerKey, net: IpNet) -> Option<ToldView> {
+        self.rib.told_of(peer, net)
+    }
+
+    /// The places of a family in the table are those before this one.
+    pub fn places(&self, family: Family) -> u32 {
+        self.rib.places(family)
+    }
+
+    /// The prefixes in these places, in no order. One that is there during a walk over all places
+    /// is met once, whatever else happens between two pieces of it.
+    pub fn spots(&self, family: Family, places: Range<u32>) -> impl Iterator<Item = Spot<'_>> + '_ {
+        self.rib.spots(family, places)
+    }
+
+    /// The prefixes that a peer was told, with their places, in no order; a walk in pieces goes on
+    /// behind the last place.
+    pub fn told_spots(
+        &self,
+        peer: PeerKey,
+        family: Family,
+        after: Option<u32>,
+    ) -> impl Iterator<Item = (u32, IpNet)> + '_ {
+        self.rib.told_spots(peer, family, after)
+    }
+
+    /// How many prefixes have a path that a peer told and that policy let in. Counted as it
+    /// changes: costs nothing.
+    pub fn learned(&self, family: Family) -> u32 {
+        self.rib.learned(family)
+    }
+
     /// What a peer is to be told of a prefix, or why it is not; `None`: there is no route, or no
     /// session.
     pub fn explain(&self, peer: PeerKey, net: IpNet) -> Option<Result<Attributes, Withheld>> {
         self.rib.export(peer, net)
+    }
+
+    /// What a peer has heard of a prefix, and when; `None`: it has no session with that family.
+    pub fn heard(&self, peer: PeerKey, net: IpNet) -> Option<Heard> {
+        self.rib.heard(peer, net)
     }
 
     /// Whether no session is still to tell its peer anything: all that was pending has been pulled
@@ -251,10 +299,12 @@ impl Speaker {
                 keepalive: negotiated.keepalive,
                 offered: negotiated.offered.clone(),
                 received: negotiated.received.clone(),
+                refresh: negotiated.refresh,
             }),
             families: families.map(|family| self.family(key, peer, *family)).collect(),
             connection: peer.main.connection.as_ref().map(|c| (c.local, c.remote)),
             next_attempt: clock.and_then(|clock| self.timers.due(key, clock)),
+            session_ended: peer.session_ended,
             last_error: error(peer.last_error.as_ref().or(peer.last_refusal.as_ref())),
             last_refusal: error(peer.last_refusal.as_ref()),
             pending: (!peer.pending.is_empty()).then(|| peer.pending.to_string()),

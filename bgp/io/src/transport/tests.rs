@@ -171,3 +171,8 @@ async fn a_connection_older_than_the_key_must_sign_too() {
     let read = stream.try_read(&mut [0; 16]);
     assert_eq!(read.unwrap_err().kind(), io::ErrorKind::WouldBlock);
 }
+
+#[test]
+fn the_kernel_is_asked_whether_it_signs() {
+    crate::knows_md5().unwrap();
+}

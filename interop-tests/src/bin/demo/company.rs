@@ -7,10 +7,9 @@ use std::process;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use rack::fabric::{Fabric, PodOnNode, TOR_ASN, Tor};
+use rack::fabric::{Fabric, PodOnNode, Tor};
 use rack::facts;
-use rack::link::Side;
-use rack::manifests::{PREFIX, Writing};
+use rack::manifests::{self, PREFIX, Writing};
 use rack::names;
 use rack::router::Brand;
 use rack::wait::{PATIENCE, until};
@@ -54,26 +53,14 @@ impl Company {
     /// A NodeConfig without `spec.bgp`.
     pub(crate) fn node_config(node: usize) -> String {
         let [cidr6, cidr4] = Self::prefixes(node);
-        format!(
-            "apiVersion: flock.fritzlab.net/v1alpha1\nkind: NodeConfig\n\
-             metadata: {{ name: node-{node} }}\n\
-             spec:\n  cidr6: [\"{cidr6}\"]\n  cidr4: [\"{cidr4}\"]\n"
-        )
+        manifests::written(&format!("node-{node}"), &cidr6, &cidr4, &[])
     }
 
-    /// What makes the node speak, to stand below that.
-    pub(crate) fn spec_bgp(&self, node: usize) -> Result<String> {
-        let mut text = format!("  bgp:\n    asn: {NODE_ASN}\n    peers:\n");
-        for tor in self.fabric.tors() {
-            let link = self.fabric.link(node, tor.name())?;
-            let address = link.plug(Side::Far).address(true).context("a cable without IPv6")?;
-            text.push_str(&format!(
-                "    - {{ name: {}, address: \"{address}\", asn: {TOR_ASN},\n        \
-                 import: {{ accept: [\"::/0\", \"0.0.0.0/0\"] }} }}\n",
-                tor.name()
-            ));
-        }
-        Ok(text)
+    /// The same with what makes the node speak below it.
+    pub(crate) fn peering_config(&self, node: usize) -> Result<String> {
+        let [cidr6, cidr4] = Self::prefixes(node);
+        let peers = self.fabric.peers(node)?;
+        Ok(manifests::written(&format!("node-{node}"), &cidr6, &cidr4, &peers))
     }
 
     /// Writes the NodeConfig of a node; a running agent sees it at once.
@@ -84,7 +71,7 @@ impl Company {
     /// Makes every node speak, and awaits all sessions.
     pub(crate) fn speak(&self) -> Result<()> {
         for node in NODES {
-            self.write(node, &(Self::node_config(node) + &self.spec_bgp(node)?))?;
+            self.write(node, &self.peering_config(node)?)?;
         }
         self.fabric.await_sessions()
     }

@@ -38,11 +38,11 @@ pub(crate) fn ask(router: &Router, question: &str) -> Result<String> {
     Ok(lines.skip_while(|line| line.is_empty()).fold(String::new(), |all, line| all + line + "\n"))
 }
 
-/// The question that shows a router's sessions, ready to follow [`command`].
-pub(crate) fn summary(router: &Router) -> &'static str {
+/// How to ask it at its own place.
+pub(crate) fn hint(router: &Router) -> &'static str {
     match router.brand() {
-        Brand::Frr => "-c 'show bgp summary'",
-        _ => "show protocols",
+        Brand::Frr => "vtysh -c 'show bgp summary'",
+        _ => "birdc show protocols",
     }
 }
 

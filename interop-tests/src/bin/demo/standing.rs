@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rack::binaries;
+use rack::place::Place;
 use rack::wait::{go_on, interrupted};
 use serde_json::Value;
 
@@ -33,64 +33,62 @@ pub(crate) fn stand(stage: &Stage) -> Result<()> {
     for address in ANYCAST {
         company.await_ways(address, &NODES)?;
     }
-    tell(stage, &mut company)?;
+    // Dropped before the company, which they are places of.
+    let places = company.fabric.places(&company.pods)?;
+    tell(stage, &mut company, &places)?;
     watch(stage, &mut company)
 }
 
-fn tell(stage: &Stage, company: &mut Company) -> Result<()> {
-    let place = |name: &str, about: &str| {
-        let name = stage.paint(Tone::Bold, &format!("{name:<7}"));
-        stage.line(&format!("   {name} {about}"));
+fn tell(stage: &Stage, company: &mut Company, places: &[Place]) -> Result<()> {
+    let way_in = |name: &str| -> Result<String> {
+        let place = places.iter().find(|place| place.name() == name);
+        Ok(place.with_context(|| format!("no place {name}"))?.way_in())
     };
-    stage.line("\n   It stands. In another terminal, as root:\n");
+    let line = |name: &str, way_in: &str, about: &str| {
+        let name = stage.paint(Tone::Bold, &format!("{name:<7}"));
+        stage.line(&format!("   {name} {way_in}   {}", stage.paint(Tone::Faint, about)));
+    };
+    stage.line("\n   It stands. Each line leads into one of them, in another terminal, as root:\n");
     for tor in company.fabric.tors() {
-        let [v6, v4] = tor.addresses();
-        place(tor.name(), &format!("{}, {v6} {v4}", console::version(&tor.router)?));
-        stage.output(&format!("ip netns exec {} bash", tor.netns().name()));
-        let command = console::command(&tor.router)?.join(" ");
-        let question = console::summary(&tor.router);
-        stage.output(&format!("{command} {question}"));
+        let about = format!("# {}: {}", console::version(&tor.router)?, console::hint(&tor.router));
+        line(tor.name(), &way_in(tor.name())?, &about);
     }
-    let program = binaries::flock_agent()?;
     for number in NODES {
         let node = company.fabric.node_mut(number)?;
-        let [v6, v4] = Company::prefixes(number);
-        let agent = node.agent()?.pid();
-        place(node.name(), &format!("pods in {v6} {v4}, the agent is process {agent}"));
-        stage.output(&format!("ip netns exec {} bash", node.netns().name()));
-        stage.output(&format!(
-            "FLOCK_ADMIN_SOCKET={} {} bgp show",
-            node.admin_socket().display(),
-            program.display()
-        ));
-        stage.output(&format!("$EDITOR {}", node.file("standalone/nodeconfig.yaml").display()));
-        stage.output(&format!("tail -f {}", node.file("agent.log").display()));
+        let about = format!(
+            "# agent: process {}, {}",
+            node.agent()?.pid(),
+            node.file("agent.log").display()
+        );
+        line(node.name(), &way_in(node.name())?, &about);
     }
-    place("pods", &format!("the dns ones serve {}", ANYCAST.join(" ")));
     for one in &company.pods {
+        let node = way_in(&format!("node-{}", one.node))?;
+        let way_in = format!("{node} ip netns exec {} bash", one.pod.name);
         let addresses: Vec<_> = one.addresses().iter().map(ToString::to_string).collect();
-        stage.output(&format!(
-            "ip netns exec {:<20} bash   # {}",
-            one.pod.netns.name(),
-            addresses.join(" ")
-        ));
+        line(&one.pod.name, &way_in, &format!("# {}", addresses.join(" ")));
     }
-    hints(stage, company)
+    hints(stage);
+    Ok(())
 }
 
 /// What is worth a try.
-fn hints(stage: &Stage, company: &Company) -> Result<()> {
-    let tor = company.fabric.tors().first().context("no ToR")?;
-    let node = company.fabric.node(1)?;
-    let manifest = node.file("standalone/pods/default.dns-1.yaml");
-    stage.line(&format!("   {}", stage.paint(Tone::Bold, "to try")));
-    for address in ANYCAST {
-        let family = if address.contains(':') { "-6" } else { "-4" };
-        stage.output(&format!("ip -n {} {family} route show {address}", tor.netns().name()));
+fn hints(stage: &Stage) {
+    stage.line(&format!("\n   {}", stage.paint(Tone::Bold, "to try, as docs/tour.md does")));
+    let [v6, v4] = ANYCAST;
+    for (place, command) in [
+        ("node-1", "flock-agent bgp show".to_owned()),
+        ("node-1", "flock-agent bgp show routes".to_owned()),
+        ("node-1", "$EDITOR /etc/flock/nodeconfig.yaml".to_owned()),
+        (
+            "node-1",
+            "$EDITOR /etc/flock/pods/default.dns-1.yaml   # flock.fritzlab.net/ready: \"false\""
+                .to_owned(),
+        ),
+        ("tor-a", format!("ip -6 route show {v6}; ip -4 route show {v4}")),
+    ] {
+        stage.command(place, &command);
     }
-    stage
-        .output(&format!("$EDITOR {}   # flock.fritzlab.net/ready: \"false\"", manifest.display()));
-    Ok(())
 }
 
 /// Tells what changes, until the end.

@@ -237,6 +237,27 @@ impl Model {
         }
     }
 
+    /// Who tells what, without what is said of it.
+    fn check_walks(&self, rib: &Rib) {
+        let mut known: BTreeMap<IpNet, (bool, Vec<u16>)> = BTreeMap::new();
+        for net in self.originated.keys() {
+            known.entry(nth(*net).into()).or_default().0 = true;
+        }
+        for (net, teller, _) in self.paths.keys() {
+            known.entry(nth(*net).into()).or_default().1.push(*teller);
+        }
+        let spots = rib.spots(Family::Ipv4, 0..rib.places(Family::Ipv4));
+        let spots = spots.map(|spot| {
+            let mut tellers: Vec<u16> = spot.tellers().map(|peer| peer.0).collect();
+            tellers.sort_unstable();
+            (spot.net, (spot.is_originated(), tellers))
+        });
+        assert_eq!(spots.collect::<BTreeMap<_, _>>(), known);
+        let used = self.paths.iter().filter(|(_, path)| path.0.is_ok()).map(|((net, ..), _)| *net);
+        let used: std::collections::BTreeSet<u32> = used.collect();
+        assert_eq!(usize::try_from(rib.learned(Family::Ipv4)).unwrap(), used.len());
+    }
+
     fn check(&mut self, rib: &mut Rib) {
         for peer in 1..=PEERS {
             let of = |used: bool| {
@@ -249,6 +270,7 @@ impl Model {
             let counts = rib.counts(key(peer), Family::Ipv4);
             assert_eq!((counts.received, counts.accepted), (of(false), of(true)));
         }
+        self.check_walks(rib);
         let peers: Vec<u16> = self.outlets.keys().copied().collect();
         for peer in peers {
             let wanted = self.export(&self.outlets[&peer].0);
@@ -262,6 +284,14 @@ impl Model {
                 .map(|view| (view.net, view.attributes.unwrap()))
                 .collect();
             assert_eq!(told, wanted, "what peer {peer} was told");
+            let one_by_one = (0..NETS).filter_map(|net| rib.told_of(key(peer), nth(net).into()));
+            let one_by_one: BTreeMap<_, _> =
+                one_by_one.map(|view| (view.net, view.attributes.unwrap())).collect();
+            assert_eq!(one_by_one, wanted, "asked one by one");
+            let mut spots: Vec<_> =
+                rib.told_spots(key(peer), Family::Ipv4, None).map(|(_, net)| net).collect();
+            spots.sort_unstable();
+            assert!(spots.iter().eq(wanted.keys()), "{spots:?}");
         }
         while let Some(change) = rib.poll_route() {
             self.heard(change);
