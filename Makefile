@@ -15,7 +15,7 @@ DEB_DEMO  := ip:iproute2 ping:iputils-ping nft:nftables bird:bird2 /usr/lib/frr/
 # The routers that we are tested with and measured beside.
 DEB_ROUTERS := bird:bird2 /usr/lib/frr/bgpd:frr gobgpd:gobgpd /usr/sbin/bgpd:openbgpd exabgp:exabgp
 DEB_TEST  := $(DEB_DEMO) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins \
-             $(DEB_ROUTERS) podman:podman containerd:containerd runc:runc curl:curl promtool:prometheus gcc:gcc /usr/include/stdio.h:libc6-dev mount:mount tmux:tmux
+             $(DEB_ROUTERS) podman:podman containerd:containerd runc:runc curl:curl promtool:prometheus gcc:gcc /usr/include/stdio.h:libc6-dev mount:mount tmux:tmux pkill:procps
 DEB_INTEROP := $(DEB_DEMO) $(DEB_ROUTERS) podman:podman runc:runc tcpdump:tcpdump
 DEB_BENCH := $(DEB_DEMO) $(DEB_ROUTERS) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins
 DEB_IMAGE := buildah:buildah

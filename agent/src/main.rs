@@ -16,6 +16,7 @@ fn main() -> ExitCode {
         Command::Check(show) => cli::check::run(&show),
         Command::Bgp(args) => cli::bgp::run(&args),
         Command::Drain(args) => cli::drain::run(&args),
+        Command::LogLevel(args) => cli::log_level::run(&args),
         Command::Install(args) => install_once(&args),
         Command::Schema { name } => cli::schema::run(name.as_deref()),
         Command::Completions { shell } => cli::completions::run(shell),

@@ -118,7 +118,7 @@ impl Watcher {
             match outcome {
                 Ok(_) => {
                     if self.blind.remove(place) {
-                        tracing::info!(path = %path.display(), "watched again");
+                        tracing::info!(file = %path.display(), "watched again");
                     }
                 }
                 // A folder that is not there is announced by its root when it comes. A root has
@@ -129,7 +129,7 @@ impl Watcher {
                 Err(error) => {
                     if self.blind.insert(place) {
                         tracing::error!(
-                            path = %path.display(),
+                            file = %path.display(),
                             %error,
                             remedy = remedy(error),
                             "cannot be watched; until it can, it is read every second"

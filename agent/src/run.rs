@@ -52,6 +52,7 @@ pub fn main(args: Run) -> anyhow::Result<()> {
 async fn run(args: Run) -> anyhow::Result<()> {
     let stop = stop_signal()?;
     tokio::pin!(stop);
+    tokio::spawn(log::keep());
     let agent = Agent::prepare(args).await?;
     tokio::select! {
         served = agent.serve() => served?,
@@ -91,6 +92,8 @@ impl Agent {
             bail!("Kubernetes as a source is not part of this version; use --standalone DIR");
         };
         let node = node_name(&args);
+        let version = env!("CARGO_PKG_VERSION");
+        tracing::info!(version, node, standalone = %directory.display(), "flock-agent starts");
         let metrics = Metrics::start();
         let port = match args.http {
             Some(address) => Some(http::listen(address).await?),
@@ -144,7 +147,6 @@ impl Agent {
             names_required: false,
             metrics: metrics.clone(),
         });
-        tracing::info!(node, standalone = %directory.display(), "flock-agent {}", env!("CARGO_PKG_VERSION"));
         // Needs no NodeConfig: the pods that are there go on without one.
         recover(&pods, found, &bgp, speaker).await?;
         let doctor = Doctor::new(pods.clone(), bgp.clone(), &args);
@@ -172,7 +174,7 @@ impl Agent {
     async fn serve(&self) -> anyhow::Result<()> {
         if let Some(places) = &self.args.install_cni {
             for path in install::plugins(places)? {
-                tracing::info!(path = %path.display(), "installed");
+                tracing::info!(file = %path.display(), "installed");
             }
         }
         let spool = self.args.spool_dir();
@@ -195,7 +197,7 @@ impl Agent {
         if let Some(places) = &self.args.install_cni
             && let Some(path) = install::conflist(places, &self.args.socket, spool)?
         {
-            tracing::info!(path = %path.display(), "installed");
+            tracing::info!(file = %path.display(), "installed");
         }
         tracing::info!(socket = %self.args.socket.display(), "serving CNI calls");
         self.server.serve(socket, self.pods.clone()).await;

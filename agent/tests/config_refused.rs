@@ -30,7 +30,7 @@ fn a_wrong_shape_names_path_and_value() {
     let table = [
         (
             with_peer("holdtime: 3"),
-            "spec.bgp.peers[0].holdtime: \"3\": unknown field `holdtime`, expected one of `name`",
+            "spec.bgp.peers[0].holdtime: unknown field `holdtime`, expected one of `name`",
         ),
         (
             with_peer("holdTime: true"),
@@ -54,13 +54,13 @@ fn a_wrong_shape_names_path_and_value() {
         ),
         (
             with_peer("password: {secretRef: {nme: x}}"),
-            "spec.bgp.peers[0].password.secretRef.nme: \"x\": unknown field `nme`, expected `name` or `key`",
+            "spec.bgp.peers[0].password.secretRef.nme: unknown field `nme`, expected `name` or `key`",
         ),
         (
             with_spec("{cidr6: 2001:db8::/64}"),
             "spec.cidr6: \"2001:db8::/64\": invalid type: string",
         ),
-        (with_spec("{mtuu: 1}"), "spec.mtuu: \"1\": unknown field `mtuu`"),
+        (with_spec("{mtuu: 1}"), "spec.mtuu: unknown field `mtuu`"),
         ("apiVersion: x\nkind: y\nspec: {}".into(), "missing field `metadata`"),
         ("apiVersion: x\nkind: y\nmetadata: {}\nspec: {}".into(), "metadata: missing field `name`"),
         ("[]".into(), "not a NodeConfig; write an object with apiVersion"),
@@ -277,10 +277,7 @@ fn what_is_refused_in_a_peer() {
             "password: {secretRef: {name: a}}",
             ".password.secretRef.key: it is missing; write the Secret's name and the key in its data",
         ),
-        (
-            "password: {file: c}",
-            ".password.file: \"c\": not an absolute path; write it from the root",
-        ),
+        ("password: {file: c}", ".password.file: not an absolute path; write it from the root"),
         (
             "import: {accept: [10.0.0.0/8 le 33]}",
             ".import.accept[0]: \"10.0.0.0/8 le 33\": lengths go from 8 (its own) to 32, and ge is at most le",
@@ -397,4 +394,47 @@ fn all_problems_at_once_in_order() {
             "spec.bgp.peers[0].port"
         ]
     );
+}
+
+/// People write a password where a reference belongs, misspell its key, or forget a quote. Whatever
+/// is said about it ends in logs and tickets.
+#[test]
+fn a_password_is_never_repeated() {
+    const SECRET: &str = "hunter2-SeCrEt";
+    let peer = |text: &str| with_peer(&format!("name: a, {}", text.replace("SECRET", SECRET)));
+    let spec = |text: &str| with_spec(&text.replace("SECRET", SECRET));
+    let table = [
+        (peer("password: SECRET"), "spec.bgp.peers[0].password: not a reference to a password"),
+        (peer("password: 'SECRET'"), "never the password itself"),
+        (peer("password: [SECRET]"), "never the password itself"),
+        (peer("password: {SECRET: x}"), "spec.bgp.peers[0].password: not a reference"),
+        (peer("password: {value: SECRET}"), "never the password itself"),
+        (peer("password: {file: [SECRET]}"), "never the password itself"),
+        (peer("password: {file: SECRET}"), "password.file: not an absolute path"),
+        (peer("password: {secretRef: SECRET}"), "never the password itself"),
+        (peer("password: {secretRef: {name: {a: SECRET}}}"), "never the password itself"),
+        (peer("password: {secretRef: {value: SECRET}}"), "unknown field `value`"),
+        (peer("passwd: SECRET"), "peers[0].passwd: unknown field `passwd`"),
+        (peer("md5: {key: SECRET}"), "peers[0].md5: unknown field `md5`"),
+        (spec("{bgp: {asn: 65001, password: SECRET}}"), "spec.bgp.password: unknown field"),
+        (
+            spec("{bgp: {asn: 65001, peers: {name: a, password: SECRET}}}"),
+            "spec.bgp.peers: invalid type",
+        ),
+        (spec("{bgp: [{password: SECRET}]}"), "invalid type"),
+        (spec("[{bgp: {peers: [{password: SECRET}]}}]"), "invalid type"),
+        (peer("password: \"SECRET"), "not readable as YAML"),
+        (peer("password: *SECRET"), "not readable as YAML"),
+        (peer("password: @SECRET"), "not readable as YAML"),
+        (peer("password: SECRET, password: SECRET"), "not readable as YAML"),
+        (peer("password: !SECRET x"), "never the password itself"),
+        (peer("password: |SECRET\n"), "not readable as YAML"),
+        (peer("password: SECRET}: x"), ""),
+    ];
+    for (yaml, wanted) in table {
+        let found = parse(&yaml).map(|config| panic!("{yaml}: {config:?}")).unwrap_err();
+        let text = format!("{found}\n{found:?}");
+        assert!(text.contains(wanted), "{yaml}\n  found {found}\n wanted {wanted}");
+        assert!(!text.contains("hunter2") && !text.contains("SeCrEt"), "{yaml}\n  {text}");
+    }
 }

@@ -6,6 +6,7 @@
 //! callers'. A socket belongs to the namespace in which it was opened.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use netlink_packet_core::{
@@ -247,9 +248,16 @@ pub(crate) fn decode(reply: &Reply) -> Result<RouteNetlinkMessage, Error> {
     })
 }
 
-/// One foreign link or route that cannot be read must not hide all others.
+/// One foreign link or route that cannot be read must not hide all others. It is there at every
+/// look, and told once.
 fn decode_or_skip(reply: &Reply) -> Option<RouteNetlinkMessage> {
-    decode(reply)
-        .inspect_err(|error| tracing::warn!(%error, "skipped an unreadable netlink message"))
-        .ok()
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    let tell = |error: &Error| {
+        if TOLD.swap(true, Ordering::Relaxed) {
+            tracing::debug!(%error, "skipped an unreadable netlink message");
+        } else {
+            tracing::warn!(%error, "skipped an unreadable netlink message; more are not told");
+        }
+    };
+    decode(reply).inspect_err(tell).ok()
 }

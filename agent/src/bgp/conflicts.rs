@@ -258,7 +258,7 @@ impl Reports {
         self.look_at = None;
         let found = find(handle, reconciler).await;
         for conflict in self.note(found, Instant::now()) {
-            tracing::warn!(%conflict, remedy = conflict.remedy(), "two nodes claim the same");
+            tracing::warn!(prefix = %conflict.ours, %conflict, remedy = conflict.remedy(), "two nodes claim the same");
         }
     }
 

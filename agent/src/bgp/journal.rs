@@ -1,9 +1,10 @@
-//! What the speaker tells, as lines for operators: sessions up and down with the reason, the codes
-//! and the peer's own words; what was refused; what somebody else claims. A peer that cannot be
-//! reached is told once, not with every attempt.
+//! What the speaker tells, as lines for operators: sessions up and down with the reason, the codes,
+//! the peer's own words and how long it lasted; what was refused; what somebody else claims. That a
+//! session does not come about is told once for each reason, not with every attempt.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use flock_bgp::{DownReason, Notice, PeerKey, State, Withheld};
 use flock_bgp_io::{Handle, Told};
@@ -13,10 +14,13 @@ use crate::reconcile::Reconciler;
 /// Reasons remembered of one peer; attempts fail in few ways.
 const MOST_SAID: usize = 8;
 
-/// What was said of peers that are down, since they were last up.
+/// What was said of peers.
 #[derive(Default)]
 pub(super) struct Journal {
+    /// Of those that are down, since they were last up.
     down: HashMap<Arc<str>, Vec<String>>,
+    /// Since when the others are up.
+    up: HashMap<Arc<str>, Instant>,
 }
 
 impl Journal {
@@ -37,6 +41,7 @@ impl Journal {
         match notice {
             Notice::Up(key, name) => {
                 self.down.remove(&name);
+                self.up.insert(name.clone(), Instant::now());
                 up(key, &name, handle).await;
                 false
             }
@@ -44,8 +49,11 @@ impl Journal {
                 self.went_down(name, &reason);
                 false
             }
-            Notice::Malformed { name, attribute, what, .. } => {
-                tracing::warn!(peer = &*name, attribute, %what, "a malformed UPDATE was survived");
+            Notice::Malformed { peer, name, attribute, what } => {
+                // Told once a second at most: how many there were is in the total.
+                let status = handle.query(move |speaker| speaker.peer(peer)).await.ok().flatten();
+                let total = status.map(|status| status.faults);
+                tracing::warn!(peer = &*name, attribute, total, reason = %what, "a malformed UPDATE was survived");
                 false
             }
             Notice::EndOfRib(_, name, family) => {
@@ -63,9 +71,9 @@ impl Journal {
                 let ours =
                     matches!(why, Withheld::OwnPods | Withheld::OwnPodsLoop | Withheld::Connected);
                 if ours {
-                    tracing::info!(peer, prefix = %net, %why, more, "route refused");
+                    tracing::info!(peer, prefix = %net, reason = %why, more, "route refused");
                 } else {
-                    tracing::warn!(peer, prefix = %net, %why, more, "route refused");
+                    tracing::warn!(peer, prefix = %net, reason = %why, more, "route refused");
                 }
                 ours
             }
@@ -78,6 +86,7 @@ impl Journal {
         }
     }
 
+    /// The end of a session is told each time; that none comes about, once for each reason.
     fn went_down(&mut self, name: Arc<str>, reason: &DownReason) {
         let words = reason.to_string();
         let gist = gist(reason, &words);
@@ -86,20 +95,21 @@ impl Journal {
         if !again && said.len() < MOST_SAID {
             said.push(gist);
         }
+        let (peer, said) = (&*name, reason.words());
         let (code, subcode) = reason.code().unzip();
-        if again {
-            tracing::debug!(peer = &*name, reason = words, "still down");
+        if let Some(since) = self.up.remove(&name) {
+            let lasted = humantime::format_duration(whole_seconds(since.elapsed())).to_string();
+            tracing::warn!(peer, reason = words, code, subcode, said, lasted, "session down");
+        } else if again {
+            tracing::debug!(peer, reason = words, "still no session");
         } else {
-            tracing::warn!(
-                peer = &*name,
-                reason = words,
-                code,
-                subcode,
-                said = reason.words(),
-                "session down"
-            );
+            tracing::warn!(peer, reason = words, code, subcode, said, "no session");
         }
     }
+}
+
+fn whole_seconds(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs())
 }
 
 /// What makes one reason another one. How long an answer was awaited, and what was counted
@@ -155,6 +165,9 @@ mod tests {
             journal.went_down("tor-a".into(), reason);
             journal.down.get("tor-a").cloned() != before
         };
+        journal.up.insert("tor-a".into(), Instant::now());
+        journal.went_down("tor-a".into(), &DownReason::Closed(None));
+        assert!(journal.up.is_empty(), "it lasted until now");
         for (reason, news) in [
             (refused("no answer within 3.9s"), true),
             (refused("no answer within 4.2s"), false),

@@ -72,7 +72,7 @@ impl Marker {
                 let file = self.file.path().display().to_string();
                 tracing::warn!(
                     file,
-                    problem,
+                    reason = problem,
                     "the last life's marker cannot be used; this start counts as the first"
                 );
                 Past::None

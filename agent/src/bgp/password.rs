@@ -86,7 +86,7 @@ impl Folders {
                     self.watchers.spawn(watch(watcher, changed.clone()));
                 }
                 Err(error) => tracing::warn!(
-                    folder = %folder.display(), %error,
+                    file = %folder.display(), %error,
                     "the folder of a password cannot be watched; a password that comes later is seen only with the next change of the NodeConfig"
                 ),
             }

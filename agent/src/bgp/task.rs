@@ -29,6 +29,7 @@ use super::peers::{self};
 use super::{Published, Request, identity, password};
 use crate::config::NodeConfig;
 use crate::fib::Fib;
+use crate::log::Lasting;
 use crate::news::News;
 use crate::reconcile::Reconciler;
 use crate::source::{Source, World};
@@ -87,6 +88,9 @@ pub(super) struct Task {
     folders: password::Folders,
     journal: Journal,
     reports: Reports,
+    /// What keeps the node from being read, and the speaker from starting.
+    unread: Lasting,
+    unstarted: Lasting,
     /// What was learned before is swept at the latest then; `None`: it has been.
     sweep_at: Option<Instant>,
     /// Until when peers may keep what the life before told them: a drain ends after that, or once
@@ -120,6 +124,8 @@ impl Task {
             folders: password::Folders::default(),
             journal: Journal::default(),
             reports: Reports::default(),
+            unread: Lasting::default(),
+            unstarted: Lasting::default(),
             sweep_at: None,
             kept_until: None,
             drain_again: None,

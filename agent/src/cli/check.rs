@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Show;
 use super::exit::Ended;
-use super::output::{Look, Tone, fold, paint};
+use super::output::{Look, Tone, fold, harmless, paint};
 use super::view::View;
 use crate::server::admin::op;
 
@@ -24,7 +24,7 @@ Examples:
   flock-agent check
   flock-agent check -o wide
   flock-agent check --watch
-  flock-agent check -o json | jq -r '.findings[] | select(.status != \"ok\") | .message'
+  flock-agent check -o json | jq '.findings[] | select(.status != \"ok\")'
 
 Exit status: 0 nothing failed, 1 something failed, 2 the agent cannot be asked";
 
@@ -136,11 +136,13 @@ fn render(report: &Report, look: Look) -> String {
         };
         let fill = " ".repeat(second.saturating_sub(word.len()));
         let head = format!("{:first$}{}{fill}", row.check, paint(word, tone, look.colour));
-        // What has lines of its own (several problems of a NodeConfig) keeps them.
-        let message = row.message.replace('\n', &format!("\n{}", " ".repeat(indent)));
+        // What has lines of its own (several problems of a NodeConfig) keeps them, set in.
+        let inside =
+            |text: &str| harmless(text).replace('\n', &format!("\n{}", " ".repeat(indent)));
+        let message = inside(&row.message);
         text.push_str(&fold(&format!("{head}{message}\n"), look.width, indent));
         if !row.remedy.is_empty() {
-            let remedy = format!("{}{DO}{}\n", " ".repeat(indent), row.remedy);
+            let remedy = format!("{}{DO}{}\n", " ".repeat(indent), inside(row.remedy));
             text.push_str(&fold(&remedy, look.width, indent + DO.len()));
         }
     }
@@ -242,6 +244,15 @@ mod tests {
         assert!(
             render(&report(), Look { colour: true, ..PLAIN }).contains("\x1b[31mFAIL\x1b[0m  ")
         );
+    }
+
+    #[test]
+    fn a_terminal_obeys_no_finding() {
+        let evil = "pods/\x1b[31m\u{9b}2J\nFAIL  forged.yaml";
+        let report = Report { findings: vec![Finding::warn("pod manifest", evil, evil)] };
+        let text = render(&report, PLAIN);
+        assert!(!text.chars().any(|c| c != '\n' && c.is_control()), "{text:?}");
+        assert!(text.lines().all(|line| !line.starts_with("FAIL")), "{text}");
     }
 
     #[test]

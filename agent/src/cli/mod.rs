@@ -10,6 +10,7 @@ mod desk;
 pub mod drain;
 pub(crate) mod elapsed;
 pub mod exit;
+pub mod log_level;
 pub mod output;
 pub mod pods;
 pub mod schema;
@@ -63,6 +64,9 @@ pub enum Command {
     /// Take this node out of service: traffic moves away first, then every BGP session ends
     #[command(after_help = drain::HELP)]
     Drain(drain::Drain),
+    /// Show or change which lines the running agent writes to its log
+    #[command(after_help = log_level::HELP)]
+    LogLevel(log_level::Level),
     /// Install the plugin and its configuration, once, without running the agent
     #[command(after_help = INSTALL_HELP)]
     Install(Install),

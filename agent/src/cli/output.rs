@@ -14,6 +14,8 @@ use std::os::fd::AsFd;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::log::is_harmful;
+
 pub use fold::{columns, crop, fold};
 use table::GAP;
 pub use table::Table;
@@ -151,11 +153,18 @@ pub fn labelled(lines: &[(&str, String, Tone)], look: Look) -> String {
     lines.iter().map(line).collect()
 }
 
+/// A text that no terminal obeys: names of files and words of peers may hold anything. Ends of lines
+/// stay.
+pub fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c != '\n' && is_harmful(c) { '\u{fffd}' } else { c }).collect()
+}
+
 /// A text in its tone.
 pub fn paint(text: &str, tone: Tone, colour: bool) -> String {
+    let text = harmless(text);
     let code = match tone {
-        _ if !colour => return text.to_owned(),
-        Tone::Plain => return text.to_owned(),
+        _ if !colour => return text,
+        Tone::Plain => return text,
         Tone::Good => 32,
         Tone::Warning => 33,
         Tone::Bad => 31,

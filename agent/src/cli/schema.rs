@@ -5,10 +5,11 @@ use clap::builder::PossibleValuesParser;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
-use super::bgp::{PeerList, RouteList, Summary};
+use super::bgp::{Explanation, PeerList, RouteList, Summary};
 use super::check::Report;
 use super::drain::DrainStatus;
 use super::exit::Ended;
+use super::log_level::LogLevel;
 use super::output::{self, Look, Table, Tone};
 use super::pods::PodList;
 
@@ -34,13 +35,15 @@ const fn answer<T: JsonSchema>(name: &'static str, command: &'static str) -> Ans
     Answer { name, command, schema: of::<T> }
 }
 
-const ALL: [Answer; 6] = [
+const ALL: [Answer; 8] = [
     answer::<Summary>("bgp-show", "bgp show"),
     answer::<PeerList>("bgp-show-peers", "bgp show peers"),
     answer::<RouteList>("bgp-show-routes", "bgp show routes"),
+    answer::<Explanation>("bgp-explain", "bgp explain"),
     answer::<PodList>("pods", "pods"),
     answer::<Report>("check", "check"),
     answer::<DrainStatus>("drain-status", "drain --status"),
+    answer::<LogLevel>("log-level", "log-level"),
 ];
 
 fn of<T: JsonSchema>() -> Schema {

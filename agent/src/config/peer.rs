@@ -210,8 +210,9 @@ fn password(wish: &schema::Password, mut at: At<'_>) -> Option<Password> {
         (None, Some(file)) if Path::new(file).is_absolute() => {
             Some(Password::File(PathBuf::from(file)))
         }
-        (None, Some(file)) => {
-            at.key("file").wrong(file, "not an absolute path; write it from the root");
+        (None, Some(_)) => {
+            // Not repeated: it may be the password itself.
+            at.key("file").amiss("not an absolute path; write it from the root");
             None
         }
         (Some(_), Some(_)) => {

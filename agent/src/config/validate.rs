@@ -46,16 +46,60 @@ pub fn parse_object(object: &Value) -> Result<NodeConfig, ConfigError> {
     validate(&config)
 }
 
-/// The problem of a wrong shape, with what stands there.
+/// The problem of a wrong shape, with what stands there, unless that may be a password: people
+/// write it where a reference belongs, or misspell the key.
 fn shape_problem(object: &Value, error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
     let message = error.inner().to_string();
-    let is_missing = message.starts_with("missing field");
-    let value = if is_missing { None } else { stands_at(object, error.path()) };
-    let path = match error.path().to_string().as_str() {
+    let tells_of_a_key =
+        ["missing field", "unknown field"].iter().any(|words| message.starts_with(words));
+    let shown = |path: &Path| match path.to_string().as_str() {
         "." => String::new(),
         path => path.to_owned(),
     };
-    Problem { path, value, message }
+    match secrecy(error.path()) {
+        Secrecy::Within(depth) if !(depth > 1 && tells_of_a_key) => {
+            let path = shown(error.path());
+            let end = path.find(PASSWORD).map_or(path.len(), |at| at + PASSWORD.len());
+            Problem {
+                path: path.get(..end).unwrap_or_default().to_owned(),
+                value: None,
+                message: "not a reference to a password; write file: with an absolute path, or \
+                          secretRef: with name and key, and never the password itself"
+                    .to_owned(),
+            }
+        }
+        Secrecy::None if !tells_of_a_key => {
+            Problem { path: shown(error.path()), value: stands_at(object, error.path()), message }
+        }
+        _ => Problem { path: shown(error.path()), value: None, message },
+    }
+}
+
+const PASSWORD: &str = "password";
+
+/// Whether a place of the document may show a password.
+enum Secrecy {
+    /// It is a peer's password, or so many keys inside of it.
+    Within(usize),
+    /// It is around one: a peer, the list of peers, and so on.
+    Around,
+    None,
+}
+
+fn secrecy(path: &Path) -> Secrecy {
+    let around = ["spec", "bgp", "peers", "", PASSWORD];
+    let mut segments = path.iter();
+    for expected in around {
+        match segments.next() {
+            None => return Secrecy::Around,
+            Some(Segment::Map { key }) if key == expected => {}
+            Some(Segment::Seq { .. }) if expected.is_empty() => {}
+            // A list in the place of an object: its parts may be anything.
+            Some(Segment::Seq { .. }) => return Secrecy::Around,
+            Some(_) => return Secrecy::None,
+        }
+    }
+    Secrecy::Within(segments.count())
 }
 
 fn stands_at(object: &Value, path: &Path) -> Option<String> {
@@ -67,10 +111,12 @@ fn stands_at(object: &Value, path: &Path) -> Option<String> {
             Segment::Enum { .. } | Segment::Unknown => return None,
         };
     }
-    Some(match here {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    })
+    match here {
+        Value::String(text) => Some(text.clone()),
+        // What is inside of it is not looked at here.
+        Value::Object(_) => None,
+        other => Some(other.to_string()),
+    }
 }
 
 /// Checks the meaning and fills in the defaults.

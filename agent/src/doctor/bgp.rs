@@ -1,10 +1,10 @@
 //! The speaker: sessions, where it listens, what it learned and the kernel has not, drains and what
 //! two nodes claim. Asks; how one peer is judged is `session`'s.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flock_bgp::State;
-use flock_dataplane::LearnedRoute;
+use flock_dataplane::{LearnedHop, LearnedRoute};
 use ipnet::IpNet;
 
 use super::name::{CONFLICT, DRAIN, LEARNED, LISTENER, PEER};
@@ -13,7 +13,7 @@ use super::{Doctor, shorten};
 use crate::bgp::{Conflict, Sessions};
 use crate::cli::check::Finding;
 use crate::config::{self, NodeConfig};
-use crate::fib::Lacking;
+use crate::fib::{Lacking, Learned};
 
 /// More learned routes than these are not compared with the kernel: it would take too long.
 const COMPARED: usize = 50_000;
@@ -32,7 +32,8 @@ impl Doctor {
             ));
         }
         let sessions = self.bgp.sessions().await?;
-        findings.extend(sessions_of(sessions.as_ref(), wanted, drained));
+        let life = Life { drained, young: self.is_young() };
+        findings.extend(sessions_of(sessions.as_ref(), wanted, life));
         findings.extend(listener(sessions.as_ref(), wanted));
         if sessions.is_some() {
             findings.push(self.learned().await);
@@ -42,13 +43,13 @@ impl Doctor {
     }
 
     async fn learned(&self) -> Finding {
-        let lacking = self.bgp.fib().lacking().await;
         let fib = self.bgp.fib();
+        let lacking = fib.lacking().await;
         let count = fib.installed();
         if count > COMPARED {
-            return learned(&lacking, &BTreeSet::new(), &BTreeSet::new(), Err(count));
+            return learned(&lacking, count, None);
         }
-        let before = fib.all_installed();
+        let before = fib.routes().await;
         let kernel = match self.pods.dataplane.learned_routes().await {
             Ok(routes) => routes,
             Err(error) => {
@@ -56,22 +57,33 @@ impl Doctor {
                 return Finding::warn(LEARNED, error.to_string(), remedy);
             }
         };
-        // Those that changed since are looked at again at the next check.
-        let now = fib.all_installed();
-        let steady: BTreeSet<IpNet> = before.intersection(&now).copied().collect();
-        learned(&lacking, &steady, &now, Ok(&kernel))
+        // What changes meanwhile is looked at again at the next check.
+        let after = fib.routes().await;
+        let mut given = before;
+        given.retain(|prefix, hops| after.get(prefix) == Some(hops));
+        learned(&lacking, count, Some((&given, &kernel)))
     }
+}
+
+/// Where the node is in its life.
+#[derive(Clone, Copy)]
+struct Life {
+    drained: bool,
+    young: bool,
 }
 
 fn sessions_of(
     sessions: Option<&Sessions>,
     wanted: Option<&config::Bgp>,
-    drained: bool,
+    life: Life,
 ) -> Vec<Finding> {
     let Some(wanted) = wanted else {
         return vec![Finding::ok(PEER, "spec.bgp is not set: this node speaks to nobody")];
     };
     let Some(sessions) = sessions else {
+        if life.young {
+            return vec![Finding::ok(PEER, "the speaker is being started")];
+        }
         return vec![Finding::fail(
             PEER,
             "the speaker does not run",
@@ -82,7 +94,7 @@ fn sessions_of(
         return vec![Finding::ok(PEER, "spec.bgp.peers is empty: nobody is told anything")];
     }
     let up = sessions.peers.iter().any(|peer| peer.state == State::Established);
-    let around = Around { now: sessions.now, drained, some_up: up };
+    let around = Around { now: sessions.now, drained: life.drained, some_up: up };
     let mut findings: Vec<Finding> =
         sessions.peers.iter().flat_map(|peer| session::judge(peer, around)).collect();
     findings.extend(sessions.not_followed.iter().map(|(name, reason)| {
@@ -110,13 +122,12 @@ fn listener(sessions: Option<&Sessions>, wanted: Option<&config::Bgp>) -> Option
     })
 }
 
-/// What was learned and is not in the kernel, or not as it was put there. `kernel` is `None` where
-/// there is too much to compare.
+/// What was learned and is not in the kernel, or not as it was put there. Nothing to compare: there
+/// is too much of it.
 fn learned(
     lacking: &Lacking,
-    steady: &BTreeSet<IpNet>,
-    installed: &BTreeSet<IpNet>,
-    kernel: Result<&[LearnedRoute], usize>,
+    count: usize,
+    compare: Option<(&Learned, &[LearnedRoute])>,
 ) -> Finding {
     if !lacking.refused.is_empty() {
         let each: Vec<String> =
@@ -143,24 +154,25 @@ fn learned(
              (next-hop-self)",
         );
     }
-    let kernel = match kernel {
-        Ok(kernel) => kernel,
-        Err(count) => {
-            let words = format!("{count} installed; too many to compare with the kernel");
-            return Finding::ok(LEARNED, words);
-        }
+    let Some((given, kernel)) = compare else {
+        let words = format!("{count} installed; too many to compare with the kernel");
+        return Finding::ok(LEARNED, words);
     };
-    let there: BTreeSet<IpNet> = kernel.iter().map(|route| route.prefix).collect();
-    let gone: Vec<IpNet> = steady.difference(&there).copied().collect();
-    if !gone.is_empty() {
+    let there: BTreeMap<IpNet, &[LearnedHop]> =
+        kernel.iter().map(|route| (route.prefix, route.next_hops.as_slice())).collect();
+    let differs = |(prefix, hops): &(&IpNet, &Vec<LearnedHop>)| {
+        there.get(prefix).is_none_or(|found| *found != hops.as_slice())
+    };
+    let differing: Vec<IpNet> = given.iter().filter(differs).map(|(prefix, _)| *prefix).collect();
+    if !differing.is_empty() {
         return Finding::fail(
             LEARNED,
-            format!("{} are gone from the kernel: {}", gone.len(), shown(&gone)),
-            "find out which program removes them; the agent puts them back when it is told, and \
-             its log says so",
+            format!("{} are not in the kernel as learned: {}", differing.len(), shown(&differing)),
+            "find out which program removes or changes them; the agent puts them back when it is \
+             told, and its log says so",
         );
     }
-    Finding::ok(LEARNED, format!("{} installed, as learned", installed.len()))
+    Finding::ok(LEARNED, format!("{count} installed, as learned"))
 }
 
 fn conflicts(found: &BTreeSet<Conflict>) -> Vec<Finding> {
@@ -198,11 +210,14 @@ mod tests {
     fn a_node_without_peers_is_well_and_one_without_a_speaker_is_not() {
         let (none, one) = (wanted("{asn: 65001}"), wanted(ONE));
         let status = |sessions: Option<&Sessions>, wanted: Option<&config::Bgp>| {
-            sessions_of(sessions, wanted, false).first().map(|finding| finding.status)
+            let life = Life { drained: false, young: false };
+            sessions_of(sessions, wanted, life).first().map(|finding| finding.status)
         };
         assert_eq!(status(None, None), Some(Status::Ok));
         assert_eq!(status(Some(&sessions()), Some(&none)), Some(Status::Ok));
         assert_eq!(status(None, Some(&one)), Some(Status::Fail));
+        let young = Life { drained: false, young: true };
+        assert_eq!(sessions_of(None, Some(&one), young)[0].status, Status::Ok);
         let reason = "unnumbered peering is not part of this version".to_owned();
         let not_followed = vec![("t".to_owned(), reason)];
         let found = Sessions { not_followed, ..sessions() };
@@ -228,22 +243,34 @@ mod tests {
     fn what_was_learned_and_the_kernel_has_not() {
         let net = |text: &str| text.parse::<IpNet>().unwrap();
         let (a, b) = (net("10.1.0.0/16"), net("10.2.0.0/16"));
-        let both = BTreeSet::from([a, b]);
-        let route = |prefix| LearnedRoute { prefix, next_hops: Vec::new() };
-        let (whole, half) = ([route(a), route(b)], [route(a)]);
+        let hop = |n: u32| LearnedHop { via: [10, 0, 0, 1].into(), dev: n };
+        let given = Learned::from([(a, vec![hop(1)]), (b, vec![hop(1), hop(2)])]);
+        let route = |prefix, next_hops| LearnedRoute { prefix, next_hops };
+        let whole = [route(a, vec![hop(1)]), route(b, vec![hop(1), hop(2)])];
+        let changed = [route(a, vec![hop(1)]), route(b, vec![hop(2)])];
         let refused = Lacking { refused: [(a, "taken".to_owned())].into(), ..Lacking::default() };
         let unreachable = Lacking { unreachable: vec![b], ..Lacking::default() };
         let none = Lacking::default();
         let table = [
-            (&none, &both, Ok(&whole[..]), Status::Ok, "2 installed"),
-            (&none, &both, Err(99_999), Status::Ok, "99999 installed; too many"),
-            (&none, &both, Ok(&half[..]), Status::Fail, "1 are gone from the kernel: 10.2.0.0/16"),
-            (&none, &BTreeSet::from([a]), Ok(&half[..]), Status::Ok, "installed"),
-            (&refused, &both, Ok(&whole[..]), Status::Fail, "10.1.0.0/16: taken"),
-            (&unreachable, &both, Ok(&whole[..]), Status::Warn, "no interface leads to"),
+            (&none, Some(&whole[..]), Status::Ok, "2 installed"),
+            (&none, None, Status::Ok, "too many"),
+            (
+                &none,
+                Some(&whole[..1]),
+                Status::Fail,
+                "1 are not in the kernel as learned: 10.2.0.0/16",
+            ),
+            (
+                &none,
+                Some(&changed[..]),
+                Status::Fail,
+                "1 are not in the kernel as learned: 10.2.0.0/16",
+            ),
+            (&refused, Some(&whole[..]), Status::Fail, "10.1.0.0/16: taken"),
+            (&unreachable, Some(&whole[..]), Status::Warn, "no interface leads to"),
         ];
-        for (lacking, steady, kernel, status, words) in table {
-            let finding = learned(lacking, steady, &both, kernel);
+        for (lacking, kernel, status, words) in table {
+            let finding = learned(lacking, 2, kernel.map(|kernel| (&given, kernel)));
             assert_eq!(finding.status, status, "{finding:?}");
             assert!(finding.message.contains(words), "{finding:?}");
             assert_eq!(finding.status == Status::Ok, finding.remedy.is_empty());

@@ -232,7 +232,7 @@ mod tests {
             (|_| {}, &[]),
             (|facts| facts.same = None, &[]),
             (
-                |facts| drop(facts.names.insert("00-first.conf".into())),
+                |facts| facts.names.extend(["00-first.conf".to_owned()]),
                 &[(Status::Fail, "/conf/00-first.conf comes before")],
             ),
             (
@@ -263,15 +263,15 @@ mod tests {
                 &[(Status::Warn, "hostPort has no effect")],
             ),
             (
-                |facts| drop(facts.plugins.remove("portmap")),
+                |facts| facts.plugins.retain(|name, _| name != "portmap"),
                 &[(Status::Fail, "names the plugin portmap, which is not there")],
             ),
             (
-                |facts| drop(facts.plugins.remove("loopback")),
+                |facts| facts.plugins.retain(|name, _| name != "loopback"),
                 &[(Status::Fail, "/bin/loopback is not there")],
             ),
             (
-                |facts| drop(facts.plugins.insert("flock".into(), false)),
+                |facts| facts.plugins.extend([("flock".to_owned(), false)]),
                 &[(Status::Fail, "/bin/flock cannot be executed")],
             ),
             (|facts| facts.same = Some(false), &[(Status::Warn, "another version")]),

@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn what_is_missing_fails_only_where_it_is_needed() {
-        let table: [(fn(&mut Facts), Option<&str>); 9] = [
+        type Change = fn(&mut Facts);
+        let table: [(Change, Option<&str>); 9] = [
             (|_| {}, None),
             (|facts| (facts.ipv6, facts.wants_ipv6) = (false, false), None),
             (|facts| facts.veth = None, None),

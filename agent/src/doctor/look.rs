@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ipnet::IpNet;
 
@@ -17,9 +16,6 @@ use crate::config::{Endpoint, NodeConfig, Password, Peer};
 use crate::pods::book::Attachment;
 use crate::reconcile::desired::configured;
 use files::Kind;
-
-/// A socket that is not there after this time was there, and somebody removed it.
-const SERVES_WITHIN: Duration = Duration::from_secs(10);
 
 impl Doctor {
     /// Switches, features and sizes.
@@ -98,7 +94,8 @@ impl Doctor {
             return Err("the disk still keeps the last look waiting".into());
         };
         let args = self.args.clone();
-        let serves = config.is_some() && self.started.elapsed() > SERVES_WITHIN;
+        // A socket that is not there by then was there, and somebody removed it.
+        let serves = config.is_some() && !self.is_young();
         let secrets: Vec<_> = peers(config).filter_map(|peer| peer.password.clone()).collect();
         let (count, offset) = (peers(config).count(), self.offset);
         let look = move || {

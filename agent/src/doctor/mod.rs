@@ -44,6 +44,8 @@ use crate::pods::book::Attachment;
 
 /// How long one room may look. A disk or a kernel that takes longer is a finding itself.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a start may take.
+const YOUTH: Duration = Duration::from_secs(10);
 /// So many things are named; more are counted.
 const SHOWN: usize = 5;
 
@@ -95,6 +97,11 @@ impl Doctor {
         Ok(Report { findings })
     }
 
+    /// The agent has just started: what takes a moment may still be to come.
+    fn is_young(&self) -> bool {
+        self.started.elapsed() < YOUTH
+    }
+
     async fn book(&self) -> Result<Vec<Attachment>, String> {
         let all = self.pods.ledger.ask(|book| book.all().cloned().collect()).await;
         all.map_err(|error| error.to_string())
@@ -108,7 +115,7 @@ async fn within(
 ) -> Vec<Finding> {
     let trouble = |message: String| {
         let remedy = "ask again; where it stays so, see the agent's log and the node's load";
-        vec![Finding::warn(name::LIMITS, message, remedy)]
+        vec![Finding::warn(name::LOOKING, message, remedy)]
     };
     match timeout(PATIENCE, look).await {
         Ok(Ok(findings)) => findings,

@@ -29,3 +29,5 @@ pub(super) const DRAIN: &str = "drain";
 pub(super) const CONFLICT: &str = "conflict";
 pub(super) const CLOCK: &str = "clock";
 pub(super) const LIMITS: &str = "limits";
+/// That something could not be looked at.
+pub(super) const LOOKING: &str = "looking";

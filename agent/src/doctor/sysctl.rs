@@ -239,7 +239,8 @@ mod tests {
     #[test]
     fn each_switch_is_found_and_can_be_mended() {
         let strict = [("net/ipv4/conf/all/rp_filter", "1")];
-        let table: &[(&[(&str, &str)], Status, usize, &str, &str)] = &[
+        type Switches<'a> = &'a [(&'a str, &'a str)];
+        let table: &[(Switches<'_>, Status, usize, &str, &str)] = &[
             (
                 &[("net/ipv4/ip_forward", "0")],
                 Status::Fail,

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flock_bgp::RouteChange;
-use flock_dataplane::Dataplane;
+use flock_dataplane::{Dataplane, LearnedHop};
 use ipnet::IpNet;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -37,6 +37,8 @@ enum Command {
     Recheck,
     /// What there is to say of one prefix.
     Standing(IpNet, oneshot::Sender<Standing>),
+    /// The routes that the kernel was given.
+    Routes(oneshot::Sender<Learned>),
     /// What it has not.
     Lacking(oneshot::Sender<Lacking>),
     /// How many there are.
@@ -57,6 +59,8 @@ pub struct Standing {
     /// What was wanted when sessions began to end on purpose stays: the node is drained.
     pub held: bool,
 }
+/// Learned routes, by destination.
+pub type Learned = BTreeMap<IpNet, Vec<LearnedHop>>;
 
 /// Learned routes in figures, IPv4 and IPv6.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -133,11 +137,6 @@ impl Fib {
         known(&self.installed).len()
     }
 
-    /// All of them.
-    pub fn all_installed(&self) -> BTreeSet<IpNet> {
-        known(&self.installed).clone()
-    }
-
     /// Which of these prefixes the kernel has, one by one.
     pub fn installed_of<'a>(&self, prefixes: impl Iterator<Item = &'a IpNet>) -> Vec<bool> {
         let installed = known(&self.installed);
@@ -148,6 +147,13 @@ impl Fib {
     pub async fn standing(&self, prefix: IpNet) -> Standing {
         let (answer, answered) = oneshot::channel();
         self.tell(Command::Standing(prefix, answer)).await;
+        answered.await.unwrap_or_default()
+    }
+
+    /// The routes that the kernel was given.
+    pub async fn routes(&self) -> Learned {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Routes(answer)).await;
         answered.await.unwrap_or_default()
     }
 

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::resolve::{self, Reach, Ways};
 use super::routes::Routes;
 use super::{Command, Counts, Lacking, Standing, known};
+use crate::log::Lasting;
 use crate::metrics::{Metrics, Repair};
 
 /// Changes taken together: one call of the kernel for all of them.
@@ -45,6 +46,10 @@ pub(super) struct Task {
     gone: BTreeMap<IpNet, Vec<LearnedHop>>,
     /// What the kernel refuses, with its words.
     refused: BTreeMap<IpNet, String>,
+    /// Next hops that cannot be reached, as was told.
+    unreached: BTreeSet<IpAddr>,
+    /// What keeps the kernel from being read.
+    unread: Lasting,
     /// When the kernel was last looked at, and is to be again.
     rechecked: Option<Instant>,
     recheck_at: Option<Instant>,
@@ -70,6 +75,8 @@ impl Task {
             looked: false,
             gone: BTreeMap::new(),
             refused: BTreeMap::new(),
+            unreached: BTreeSet::new(),
+            unread: Lasting::default(),
             rechecked: None,
             recheck_at: None,
         }
@@ -156,6 +163,9 @@ impl Task {
             Command::Standing(prefix, answer) => {
                 let _ = answer.send(self.standing(prefix));
             }
+            Command::Routes(answer) => {
+                let _ = answer.send((*self.installed).clone());
+            }
             Command::Lacking(answer) => {
                 let _ = answer.send(self.lacking());
             }
@@ -206,6 +216,7 @@ impl Task {
     fn forget(&mut self) {
         self.wanted.clear();
         self.refused.clear();
+        self.unreached.clear();
         self.stale = self.installed.keys().copied().collect();
     }
 
@@ -261,6 +272,7 @@ impl Task {
                 };
                 self.gone = before.into_iter().filter(|route| !there(route)).collect();
                 *known(&self.known) = self.installed.keys().copied().collect();
+                self.unread.is_over();
                 // At the first look all is from before.
                 if std::mem::replace(&mut self.looked, true) {
                     self.stale.retain(|prefix| self.installed.contains_key(prefix));
@@ -269,7 +281,9 @@ impl Task {
                 }
             }
             Err(error) => {
-                tracing::error!(%error, "cannot read interfaces and learned routes; trying again");
+                if self.unread.is_news(&error) {
+                    tracing::error!(%error, "cannot read interfaces and learned routes; trying again");
+                }
                 self.try_again(PAUSE);
             }
         }
@@ -285,7 +299,9 @@ impl Task {
         far.retain(|gateway| !self.ways.contains_key(gateway));
         for gateway in far {
             let way = self.way(gateway).await;
-            if way.is_none() {
+            if way.is_some() {
+                self.unreached.remove(&gateway);
+            } else if self.unreached.insert(gateway) {
                 tracing::warn!(%gateway, "a learned next hop cannot be reached; its routes wait");
             }
             self.ways.insert(gateway, way);

@@ -11,7 +11,7 @@ use flock_dataplane::{Error as KernelError, Netns, Wired, fault};
 
 use super::book::{self, Draft, Phase};
 use super::call::Call;
-use super::{DEFAULT_MTU, Pods, answer, closed, failed, link};
+use super::{DEFAULT_MTU, Pods, answer, closed, failed, link, name_in_log};
 use crate::annotations;
 use crate::config::{Endpoint, NodeConfig};
 use crate::source::{PodFacts, PodKey};
@@ -58,7 +58,7 @@ impl Pods {
         if attachment.phase == Phase::Serving && same_namespace {
             return Ok(Some(record));
         }
-        tracing::info!(container = call.key.container_id, "clearing away an earlier attachment");
+        tracing::info!("clearing away an earlier attachment");
         self.detach(&call.key).await?;
         self.reaper.settle().await.map_err(|error| CniError::new(error::TRY_AGAIN_LATER, error))?;
         Ok(None)
@@ -73,7 +73,10 @@ impl Pods {
     ) -> Result<Draft, CniError> {
         let name = self.name(call)?;
         let facts = match &name {
-            Some(key) => self.facts(key, call).await?,
+            Some(key) => {
+                name_in_log(key);
+                self.facts(key, call).await?
+            }
             None => None,
         };
         let wishes = match &facts {
@@ -84,7 +87,7 @@ impl Pods {
             .and_then(|wishes| annotations::resolve(&wishes, config))
             .map_err(|error| CniError::new(error::INVALID_CONFIG, error.to_string()))?;
         for warning in &plan.warnings {
-            tracing::warn!(container = call.key.container_id, warning, "pod annotation");
+            tracing::warn!(reason = warning, "pod annotation not followed");
         }
         let name = name.unwrap_or(PodKey { namespace: String::new(), name: String::new() });
         let uid = call.args.uid.clone().or(facts.as_ref().map(|facts| facts.uid.clone()));
@@ -179,7 +182,11 @@ impl Pods {
             Ok(None) => "there is no way to the first peer, or no default route".to_owned(),
             Err(error) => error.to_string(),
         };
-        tracing::warn!(problem, mtu = DEFAULT_MTU, "cannot tell the uplink's MTU; set spec.mtu");
+        tracing::warn!(
+            error = problem,
+            mtu = DEFAULT_MTU,
+            "cannot tell the uplink's MTU; set spec.mtu"
+        );
         DEFAULT_MTU
     }
 
@@ -302,7 +309,10 @@ impl Pods {
                     return Err(Undone::AddressTaken(address));
                 }
                 Err(KernelError::NameTaken { name }) => {
-                    tracing::warn!(name, "a foreign interface has this name; trying another");
+                    tracing::warn!(
+                        interface = name,
+                        "a foreign interface has this name; trying another"
+                    );
                     let key = record.key();
                     let renamed = self.ledger.ask(move |book| book.rename(&key)).await;
                     record = renamed.map_err(closed)?.map_err(|error| {
@@ -343,7 +353,7 @@ impl Pods {
             Err(refused) => Err(refused),
         };
         if let Err(refused) = gone {
-            tracing::error!(name, error = %refused, "cannot take away a pod whose ADD failed; DEL or the next start will");
+            tracing::error!(interface = name, error = %refused, "cannot take away a pod whose ADD failed; DEL or the next start will");
             return self.leave(&record.key(), error).await;
         }
         self.unwrite(&record.key(), error.into()).await
@@ -354,7 +364,7 @@ impl Pods {
         match self.store.remove(key).await {
             Ok(()) => error,
             Err(refused) => {
-                tracing::error!(container = key.container_id, error = %refused, "cannot take back the entry of a failed ADD; DEL or the next start will");
+                tracing::error!(error = %refused, "cannot take back the entry of a failed ADD; DEL or the next start will");
                 match error {
                     Undone::Failed(error) | Undone::SomethingIsLeft(error) => {
                         self.leave(key, error).await

@@ -6,7 +6,7 @@ use flock_dataplane::Netns;
 
 use super::book::Phase;
 use super::call::Call;
-use super::{Pods, answer, closed, failed, link};
+use super::{Pods, answer, called, closed, failed, link, name_in_log};
 use crate::store::Allocation;
 
 impl Pods {
@@ -25,6 +25,7 @@ impl Pods {
                 ),
             ));
         };
+        name_in_log(called(&attachment.record));
         let netns = Netns::open(&call.netns).map_err(|error| {
             CniError::new(error::INVALID_ENVIRONMENT, format!("CNI_NETNS: {error}"))
         })?;

@@ -6,7 +6,7 @@ use flock_dataplane::fault;
 
 use super::book::{self, Attachment, Phase};
 use super::call::DelCall;
-use super::{Pods, closed, failed};
+use super::{Pods, called, closed, failed, name_in_log};
 use crate::store::Key;
 
 impl Pods {
@@ -24,6 +24,7 @@ impl Pods {
             book.get(&wanted).cloned()
         });
         let Some(attachment) = leaving.await.map_err(closed)? else { return Ok(()) };
+        name_in_log(called(&attachment.record));
         fault::point("del.leaving").map_err(|error| failed("DEL", error))?;
         // Withdrawn first, and no next hop may point at a link that is going.
         if self.reconciler.concerns(&attachment.record) {

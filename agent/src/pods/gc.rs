@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use flock_cni::error::{self, CniError};
 use flock_cni::netconf::NetConf;
+use tracing::Instrument;
 
 use super::book::Phase;
 use super::{Pods, closed};
@@ -43,8 +44,15 @@ impl Pods {
             if !self.is_still(&seen).await? {
                 continue;
             }
-            tracing::info!(container = key.container_id, ifname = key.ifname, "GC detaches");
-            if let Err(failure) = self.detach(&key).await {
+            let (container, interface) = (&key.container_id, &key.ifname);
+            let pod = tracing::field::Empty;
+            let span = tracing::error_span!("detach", container, interface, pod);
+            let detached = async {
+                self.detach(&key).await?;
+                tracing::info!("GC detached a pod that the runtime does not list");
+                Ok::<(), CniError>(())
+            };
+            if let Err(failure) = detached.instrument(span).await {
                 failures.push(format!("{}/{}: {}", key.container_id, key.ifname, failure.msg));
             }
         }

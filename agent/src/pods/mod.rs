@@ -17,6 +17,7 @@ mod spool;
 mod status;
 mod turns;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -61,6 +62,8 @@ pub struct Pods {
     started: tokio::time::Instant,
     /// BGP sessions that are up and have been told everything.
     sessions: watch::Receiver<u32>,
+    /// Spooled DELs that failed, by container, in the words that were told.
+    spool_failures: watch::Sender<BTreeMap<String, String>>,
     /// The uplink's MTU as last asked for, under which configuration and when.
     uplink_mtu: watch::Sender<Option<(Arc<NodeConfig>, Instant, u32)>>,
 }
@@ -97,6 +100,7 @@ impl Pods {
             turns,
             started,
             sessions: parts.sessions,
+            spool_failures: watch::Sender::default(),
             uplink_mtu: watch::Sender::new(None),
         })
     }
@@ -139,6 +143,11 @@ pub fn called(record: &Allocation) -> String {
         return format!("container {}", record.container_id);
     }
     pod_key(record).to_string()
+}
+
+/// From here on, what is logged for this call names the pod.
+fn name_in_log(pod: impl std::fmt::Display) {
+    tracing::Span::current().record("pod", tracing::field::display(pod));
 }
 
 /// Under which name the source knows the pod of a record.

@@ -44,10 +44,10 @@ impl Reaper {
 }
 
 async fn run(ledger: Ledger, dataplane: Dataplane, mut wishes: mpsc::Receiver<Wish>) {
-    let mut refused = false;
+    let mut refused: Option<String> = None;
     loop {
         // What was refused is tried again by itself; otherwise only a wish wakes us.
-        let first = match refused {
+        let first = match refused.is_some() {
             true => tokio::time::timeout(PAUSE, wishes.recv()).await.unwrap_or(Some(None)),
             false => wishes.recv().await,
         };
@@ -59,9 +59,16 @@ async fn run(ledger: Ledger, dataplane: Dataplane, mut wishes: mpsc::Receiver<Wi
         let Ok(doomed) = ledger.ask(|book| book.doomed()).await else { return };
         let links = doomed.len();
         let outcome = dataplane.reap().await.map_err(|error| error.to_string());
-        refused = outcome.is_err();
+        let before = std::mem::replace(&mut refused, outcome.as_ref().err().cloned());
         if let Err(error) = &outcome {
-            tracing::error!(error, links, "cannot delete the links of detached pods; trying again");
+            // It is tried again every second; that is told once.
+            if before.as_ref() != Some(error) {
+                tracing::error!(
+                    error,
+                    links,
+                    "cannot delete the links of detached pods; trying again"
+                );
+            }
         } else if ledger.ask(move |book| book.reaped(&doomed)).await.is_err() {
             return;
         }

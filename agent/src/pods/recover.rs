@@ -74,7 +74,7 @@ impl Pods {
             })
             .await?;
         for conflict in conflicts {
-            tracing::error!(%conflict, "two pods of the state file hold one address");
+            tracing::error!(reason = %conflict, "two pods of the state file hold one address");
         }
         let routes = self.dataplane.pod_routes().await?;
         self.meet_strangers(&links, &attachments, &routes).await?;
@@ -133,7 +133,7 @@ impl Pods {
         let strangers: HashSet<&str> = routes.iter().map(|route| &*route.ifname).collect();
         self.metrics.ipam.leaked(Leak::LinkWithoutEntry, strangers.len());
         for route in &routes {
-            tracing::warn!(link = route.ifname, address = %route.destination, "no entry knows this link; its address is not handed out");
+            tracing::warn!(interface = route.ifname, prefix = %route.destination, "no entry knows this link; its address is not handed out");
         }
         let meet = move |book: &mut Book| {
             for route in routes {

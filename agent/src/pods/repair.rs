@@ -14,6 +14,7 @@ use flock_dataplane::{Difference, Drift, Netns, NodeSettings, PodRoute};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use ipnet::IpNet;
 use tokio::sync::mpsc;
+use tracing::Instrument;
 
 use super::book::{Attachment, Book, Phase, own_addresses};
 use super::{Pods, called, link};
@@ -158,20 +159,28 @@ impl Pods {
             self.orphan(&attachment).await;
             return;
         };
-        let pod = called(&attachment.record);
-        let mended = self.dataplane.repair(link(&attachment.record, netns)).await;
-        match &mended {
-            Ok(repaired) if repaired.is_empty() => {}
-            Ok(repaired) => {
-                self.metrics.kernel.repaired(Repair::Pod);
-                tracing::warn!(pod, repaired = list(repaired), "repaired");
+        let span = tracing::error_span!("repair", pod = called(&attachment.record));
+        let mend = async {
+            let mended = self.dataplane.repair(link(&attachment.record, netns)).await;
+            match &mended {
+                Ok(repaired) if repaired.is_empty() => {}
+                Ok(repaired) => {
+                    self.metrics.kernel.repaired(Repair::Pod);
+                    tracing::warn!(repaired = list(repaired), "repaired");
+                }
+                // It is tried again every few seconds; that is told once.
+                Err(error) if attachment.wired => {
+                    tracing::error!(%error, "cannot repair; trying again");
+                }
+                Err(error) => tracing::debug!(%error, "still cannot repair"),
             }
-            Err(error) => {
+            if mended.is_err() {
                 self.metrics.kernel.refused(Repair::Pod);
-                tracing::error!(pod, %error, "cannot repair");
             }
-        }
-        self.note_wired(&attachment, mended.is_ok()).await;
+            mended.is_ok()
+        };
+        let wired = mend.instrument(span).await;
+        self.note_wired(&attachment, wired).await;
     }
 
     /// What cannot be reached is not announced.

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use flock_cni::spool::{self, SpoolEntry, SpoolError};
+use tracing::Instrument;
 
 use super::Pods;
 use crate::store::{Allocation, Key};
@@ -31,19 +32,31 @@ impl Pods {
         }
         let mut failed = 0;
         for entry in contents.entries {
-            let outcome = self.carry_out(dir, &entry).await;
-            self.metrics.spool.carried_out(outcome.is_ok());
-            if let Err(error) = outcome {
-                failed += 1;
-                tracing::error!(
-                    container = entry.container_id,
-                    error,
-                    "a spooled DEL failed; it stays in the spool"
-                );
-            }
+            let (container, pod) = (&entry.container_id, tracing::field::Empty);
+            let span = tracing::error_span!("spool", container, pod);
+            let carried_out = async {
+                let outcome = self.carry_out(dir, &entry).await;
+                // It is tried again every few seconds; that is told once.
+                if let Err(error) = &outcome
+                    && self.is_news(&entry, error)
+                {
+                    tracing::error!(error, "a spooled DEL failed; it stays in the spool");
+                }
+                outcome.is_ok()
+            };
+            let well = carried_out.instrument(span).await;
+            self.metrics.spool.carried_out(well);
+            failed += usize::from(!well);
         }
         self.metrics.spool.left(failed);
         failed == 0
+    }
+
+    fn is_news(&self, entry: &SpoolEntry, error: &str) -> bool {
+        self.spool_failures.send_if_modified(|told| {
+            let before = told.insert(entry.container_id.clone(), error.to_owned());
+            before.as_deref() != Some(error)
+        })
     }
 
     async fn carry_out(&self, dir: &Path, entry: &SpoolEntry) -> Result<(), String> {
@@ -54,19 +67,17 @@ impl Pods {
             let found = self.ledger.ask(move |book| book.get(&wanted).cloned()).await;
             match found.map_err(|error| error.to_string())? {
                 Some(attachment) if is_meant(entry, &attachment.record) => {
-                    tracing::info!(container = key.container_id, "carrying out a spooled DEL");
                     self.detach(&key).await.map_err(|error| error.msg)?;
+                    tracing::info!("carried out a spooled DEL");
                 }
                 Some(_) => {
-                    tracing::info!(
-                        container = key.container_id,
-                        "a spooled DEL is older than the attachment; dropped"
-                    );
+                    tracing::info!("a spooled DEL is older than the attachment; dropped");
                 }
                 None => {}
             }
         }
         let (folder, entry) = (dir.to_owned(), entry.clone());
+        self.spool_failures.send_if_modified(|told| told.remove(&entry.container_id).is_some());
         off_the_runtime(move || spool::remove(&folder, &entry)).await.map(drop)
     }
 }

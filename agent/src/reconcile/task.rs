@@ -25,6 +25,7 @@ use super::pace::Pace;
 use super::past::{Cause, Past, Withdrawal};
 use super::{Picture, Question, Routes, Signal};
 use crate::config::NodeConfig;
+use crate::log::Lasting;
 use crate::metrics::{Metrics, Repair};
 use crate::pods::book::{Attachment, Book};
 use crate::pods::ledger::{Closed, Ledger};
@@ -60,6 +61,9 @@ pub(super) struct Task {
     laid: Vec<(IpNet, String)>,
     /// What the kernel refuses, with its words.
     refused: BTreeMap<IpNet, String>,
+    /// What keeps the kernel from being read, and from removing what is not wanted any more.
+    unread: Lasting,
+    unremoved: BTreeMap<IpNet, Lasting>,
     /// Networks that are kept only for the pods in them.
     leftover: Vec<IpNet>,
     /// Until when a withdrawn address may stay.
@@ -102,6 +106,8 @@ impl Task {
             read_again: None,
             laid: Vec::new(),
             refused: BTreeMap::new(),
+            unread: Lasting::default(),
+            unremoved: BTreeMap::new(),
             hushed: false,
             leftover: Vec::new(),
             lingering: BTreeMap::new(),
@@ -356,9 +362,12 @@ impl Task {
                 self.gone = before.into_iter().filter(|route| !there(route)).collect();
                 self.signal.installed().extend(self.installed.keys().copied());
                 self.found = true;
+                self.unread.is_over();
             }
             Err(error) => {
-                tracing::error!(%error, "cannot read the node's routes; trying again");
+                if self.unread.is_news(&error) {
+                    tracing::error!(%error, "cannot read the node's routes; trying again");
+                }
                 self.read_again = Some(now + PAUSE);
             }
         }
@@ -400,10 +409,13 @@ impl Task {
         match self.dataplane.remove_route(route.key()).await {
             Ok(()) => {
                 tracing::info!(%prefix, "route removed");
+                self.unremoved.remove(&prefix);
                 self.installed.remove(&prefix);
             }
             Err(error) => {
-                tracing::error!(%prefix, %error, "cannot remove a route; trying again");
+                if self.unremoved.entry(prefix).or_default().is_news(&error) {
+                    tracing::error!(%prefix, %error, "cannot remove a route; trying again");
+                }
                 self.look_again(prefix, Instant::now() + PAUSE);
             }
         }

@@ -73,9 +73,14 @@ pub mod op {
     pub const DRAIN_UNDO: &str = "drain.undo";
     /// How far it is, [`DrainStatus`](crate::cli::drain::DrainStatus).
     pub const DRAIN_STATUS: &str = "drain.status";
+    /// The log filter in force, [`LogLevel`](crate::cli::log_level::LogLevel).
+    pub const LOG_LEVEL: &str = "log.level";
+    /// [`LogSetArgs`](crate::cli::log_level::LogSetArgs), answered by
+    /// [`LogLevel`](crate::cli::log_level::LogLevel).
+    pub const LOG_SET: &str = "log.set";
 
     /// All of them.
-    pub const ALL: [&str; 11] = [
+    pub const ALL: [&str; 13] = [
         PODS,
         CHECK,
         BGP_SUMMARY,
@@ -87,11 +92,13 @@ pub mod op {
         DRAIN,
         DRAIN_UNDO,
         DRAIN_STATUS,
+        LOG_LEVEL,
+        LOG_SET,
     ];
 
     /// Those that change nothing, and may be asked again and again.
-    pub const WATCHABLE: [&str; 7] =
-        [PODS, CHECK, BGP_SUMMARY, BGP_PEERS, BGP_ROUTES, BGP_EXPLAIN, DRAIN_STATUS];
+    pub const WATCHABLE: [&str; 8] =
+        [PODS, CHECK, BGP_SUMMARY, BGP_PEERS, BGP_ROUTES, BGP_EXPLAIN, DRAIN_STATUS, LOG_LEVEL];
 }
 
 /// The arguments of an op that takes none.

@@ -10,6 +10,7 @@ use crate::bgp::{Bgp, Routes};
 use crate::cli::bgp::RouteRow;
 use crate::doctor::Doctor;
 use crate::explain;
+use crate::log;
 use crate::metrics::Metrics;
 use crate::news::{Listener, News};
 use crate::pods::Pods;
@@ -29,8 +30,8 @@ pub struct Desk {
 }
 
 /// The ops without arguments.
-const TAKE_NOTHING: [&str; 5] =
-    [op::PODS, op::CHECK, op::BGP_SUMMARY, op::DRAIN_UNDO, op::DRAIN_STATUS];
+const TAKE_NOTHING: [&str; 6] =
+    [op::PODS, op::CHECK, op::BGP_SUMMARY, op::DRAIN_UNDO, op::DRAIN_STATUS, op::LOG_LEVEL];
 
 impl Answers for Desk {
     type Rows = Routes;
@@ -53,6 +54,8 @@ impl Answers for Desk {
             op::DRAIN => json(self.bgp.drain(admin::args(args)?).await),
             op::DRAIN_UNDO => json(self.bgp.undo_drain().await),
             op::DRAIN_STATUS => json(self.bgp.drain_status().await),
+            op::LOG_LEVEL => json(log::level()),
+            op::LOG_SET => json(log::set(&admin::args(args)?)),
             other => {
                 let all = op::ALL.join(", ");
                 Err(format!("{} {other:?}; expected one of {all}", admin::UNKNOWN_OP))

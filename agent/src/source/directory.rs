@@ -124,7 +124,11 @@ impl Directory {
                     return;
                 }
                 if let Standing::Refused(problem) = &now {
-                    tracing::error!(file, problem, "NodeConfig refused; the last good one stays");
+                    tracing::error!(
+                        file,
+                        reason = problem,
+                        "NodeConfig refused; the last good one stays"
+                    );
                 } else {
                     tracing::warn!(file, "NodeConfig deleted: pods are kept, new ones refused");
                 }
@@ -136,7 +140,7 @@ impl Directory {
                     None => not_there(&path),
                 };
                 if let Some(problem) = problem.filter(|_| *reason != now) {
-                    tracing::error!(file, problem, "NodeConfig refused");
+                    tracing::error!(file, reason = problem, "NodeConfig refused");
                 }
                 *reason = now;
             }
@@ -146,7 +150,11 @@ impl Directory {
     fn take_config(&mut self, config: NodeConfig) {
         if self.node.config().is_none_or(|known| **known != config) {
             for warning in &config.warnings {
-                tracing::warn!(file = NODE_CONFIG, warning, "NodeConfig");
+                tracing::warn!(
+                    file = NODE_CONFIG,
+                    reason = warning,
+                    "NodeConfig has something that is overlooked"
+                );
             }
         }
         self.node = NodeState::Known { config: Arc::new(config), standing: Standing::InForce };
@@ -174,7 +182,11 @@ impl Directory {
     fn tell(&mut self, path: &Path, problem: String) {
         if self.problems.get(path) != Some(&problem) {
             let file = path.display().to_string();
-            tracing::warn!(file, problem, "pod manifest refused; what it said before stays");
+            tracing::warn!(
+                file,
+                reason = problem,
+                "pod manifest refused; what it said before stays"
+            );
         }
         self.problems.insert(path.to_owned(), problem);
     }

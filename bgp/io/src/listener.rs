@@ -61,6 +61,8 @@ pub(crate) struct Listeners {
     pub(crate) arrivals: Arrivals,
     /// Nothing is taken before.
     resume_at: Option<Instant>,
+    /// What keeps connections from being taken, as was told.
+    trouble: Option<io::ErrorKind>,
 }
 
 #[derive(Debug)]
@@ -96,6 +98,7 @@ impl Listeners {
             log: Limiter::new(Rate::new(5, 1)),
             arrivals: Arrivals::default(),
             resume_at: None,
+            trouble: None,
         })
     }
 
@@ -160,11 +163,18 @@ impl Listeners {
             let mut context = Context::from_waker(&listener.waker);
             match listener.socket.poll_accept(&mut context) {
                 Poll::Pending => return,
-                Poll::Ready(Ok((stream, remote))) => taken.extend(self.judge(stream, remote)),
+                Poll::Ready(Ok((stream, remote))) => {
+                    self.trouble = None;
+                    taken.extend(self.judge(stream, remote));
+                }
                 // That connection was gone before it was taken: accept(2).
                 Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Poll::Ready(Err(error)) => {
-                    warn!(address = %listener.address, %error, "connections cannot be taken");
+                    // It is tried again five times a second; that is told once.
+                    if self.trouble.replace(error.kind()) != Some(error.kind()) {
+                        let address = listener.address;
+                        warn!(%address, %error, "BGP connections cannot be taken; trying again");
+                    }
                     self.resume_at = Some(Instant::now() + PAUSE);
                     return;
                 }
@@ -183,7 +193,7 @@ impl Listeners {
             self.arrivals.unknown += 1;
             if self.log.check().is_ok() {
                 let unknown = self.arrivals.unknown;
-                info!(%remote, unknown, "connection of a stranger closed");
+                info!(%remote, unknown, "BGP connection of a stranger closed");
             }
             return turn_away(&stream);
         };

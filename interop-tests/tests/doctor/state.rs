@@ -15,6 +15,12 @@ fn link(node: &Node) -> String {
     shown["pods"][0]["hostInterface"].as_str().unwrap().to_owned()
 }
 
+/// A kernel that takes no routes of the node, however often it is asked.
+fn no_routes() -> String {
+    let each: Vec<String> = (1..=300).map(|n| format!("set-route.before=error@{n}")).collect();
+    each.join(",")
+}
+
 #[test]
 fn what_no_entry_knows() {
     let node = Node::running().unwrap();
@@ -54,7 +60,7 @@ fn a_pod_that_is_not_as_recorded() {
 #[test]
 fn routes_that_the_kernel_does_not_take() {
     let mut node = Node::new().unwrap();
-    node.start_with(&[("FLOCK_FAULT", "set-route.before=error")]).unwrap();
+    node.start_with(&[("FLOCK_FAULT", &no_routes())]).unwrap();
     node.await_ready().unwrap();
     await_found(&node, "routes", "fail", "unreachable 10.244.1.0/24", "agent's log");
 }
@@ -74,7 +80,7 @@ fn an_anycast_route_that_is_gone_and_a_manifest_that_is() {
     // A start that cannot lay it again.
     node.kill().unwrap();
     node.netns().ip("route del 192.0.2.53").unwrap();
-    node.start_with(&[("FLOCK_FAULT", "set-route.before=error")]).unwrap();
+    node.start_with(&[("FLOCK_FAULT", &no_routes())]).unwrap();
     node.await_ready().unwrap();
     await_found(&node, "routes", "fail", "192.0.2.53 via 10.244.1.", "agent's log");
 }

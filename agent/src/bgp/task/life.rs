@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::super::Live;
 use super::super::conflicts::Reports;
 use super::super::drain::Stage;
+use super::super::journal::Journal;
 use super::super::marker::Past;
 use super::{Identity, PATIENCE, PAUSE, Speaking, Task};
 use crate::config::Bgp;
@@ -36,11 +37,15 @@ impl Task {
         let Running { handle, notices, routes } = match listening(&config, identity.listen_port) {
             Ok(running) => running,
             Err(error) => {
-                tracing::error!(error, "the speaker cannot start; trying again");
+                if self.unstarted.is_news(&error) {
+                    tracing::error!(error, "the speaker cannot start; trying again");
+                }
                 self.look_soon(PAUSE);
                 return;
             }
         };
+        self.unstarted.is_over();
+        self.journal = Journal::default();
         tracing::info!(
             asn = identity.asn,
             router_id = %identity.id,
@@ -117,9 +122,9 @@ fn listening(config: &SpeakerConfig, port: Option<u16>) -> Result<Running, Strin
         Ok(running) => Ok(running),
         Err(error) if listen.addresses.is_empty() => Err(error.to_string()),
         Err(error) => {
-            let why = format!("{error}: {}", error.source);
+            let error = format!("{error}: {}", error.source);
             tracing::error!(
-                why,
+                error,
                 "peers cannot connect to this node, it only connects to them; stop whatever has the port, or set spec.bgp.listenPort, and restart the agent"
             );
             let none = Listen { addresses: Vec::new(), ..listen };

@@ -15,9 +15,14 @@ impl Task {
         self.folders.follow(bgp, &self.around.wake);
         let mut facts = Facts { sources: self.sources.clone(), ..Facts::default() };
         match self.around.dataplane.interfaces().await {
-            Ok(interfaces) => facts.interfaces = interfaces,
+            Ok(interfaces) => {
+                facts.interfaces = interfaces;
+                self.unread.is_over();
+            }
             Err(error) => {
-                tracing::error!(%error, "cannot read the node's interfaces; trying again");
+                if self.unread.is_news(&error) {
+                    tracing::error!(%error, "cannot read the node's interfaces; trying again");
+                }
                 self.look_soon(PAUSE);
                 return None;
             }

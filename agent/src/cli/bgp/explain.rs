@@ -24,7 +24,7 @@ Examples:
   flock-agent bgp explain 192.0.2.53 --peer tor-a
   flock-agent bgp explain 0.0.0.0/0
   flock-agent bgp explain 192.0.2.53 --watch
-  flock-agent bgp explain 192.0.2.53 -o json | jq -r '.peers[] | select(.told | not) | .reason'";
+  flock-agent bgp explain 192.0.2.53 -o json | jq -r '.peers[].reason'";
 
 /// What changes by itself: texts say how long ago something was.
 const CLOCKS: &[&str] =

@@ -169,7 +169,7 @@ fn a_leak_is_a_pod_that_was_known() {
     assert!(leaked(&book, &pods, true).message.contains("2 pod(s)"), "with Kubernetes");
     pods.set(&known(1), Some(Arc::new(facts(1))));
     assert_eq!(leaked(&book, &pods, false).status, Status::Ok, "web-2 may never have had one");
-    let mut leaving = book.clone();
+    let mut leaving = book;
     leaving[1].phase = Phase::Leaving;
     assert_eq!(leaked(&leaving, &pods, true).status, Status::Ok);
 }

@@ -133,7 +133,7 @@ impl Book {
                         |address| routed.contains(&address) || anycast.contains_key(&address);
                     let grant = self.ipam.allocate(family, who, now, &mut self.rng, &elsewhere)?;
                     if let Some(note) = &grant.note {
-                        tracing::info!(address = %grant.addr, holder = who.holder, note = %note, "address granted");
+                        tracing::info!(address = %grant.addr, holder = who.holder, reason = %note, "address granted");
                     }
                     grant.addr
                 }
