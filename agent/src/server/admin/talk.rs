@@ -162,9 +162,18 @@ async fn answer(
     desk: &impl Answers,
     request: &Request,
 ) -> Result<(), Ended> {
-    let answer = desk.answer(&request.op, &request.args).await;
-    desk.answered(&request.op, answer.is_ok());
-    let closing = match answer? {
+    let outcome = try_answer(stream, desk, request).await;
+    // One that has gone was not refused anything.
+    desk.answered(&request.op, !matches!(outcome, Err(Ended::Refused(_))));
+    outcome
+}
+
+async fn try_answer(
+    stream: &mut UnixStream,
+    desk: &impl Answers,
+    request: &Request,
+) -> Result<(), Ended> {
+    let closing = match desk.answer(&request.op, &request.args).await? {
         Answer::Whole(value) => value,
         Answer::Parts(mut rows) => {
             let mut sent = 0;
