@@ -191,6 +191,7 @@ impl Endpoint {
             "/readyz" => "readyz",
             "/" => "page",
             _ if path.starts_with("/api/") => "api",
+            _ if [".css", ".js", ".svg"].iter().any(|kind| path.ends_with(kind)) => "page",
             _ => OTHER,
         })
     }
@@ -250,7 +251,8 @@ mod tests {
             ("/metrics", "metrics"),
             ("/metrics/", "other"),
             ("/", "page"),
-            ("/api/peers", "api"),
+            ("/page.css", "page"),
+            ("/api/v1/peers", "api"),
             ("/wp-login.php", "other"),
         ] {
             assert_eq!(Endpoint::of(path), Endpoint(wanted), "{path}");
