@@ -223,7 +223,9 @@ impl<N: Net> Table<N> {
             })
             .collect();
         views.sort_by_key(|view| {
-            (!view.best, view.withheld.is_some(), std::cmp::Reverse(view.lost))
+            // Of those that are alike, in the order of their peers, not of their arrival.
+            let rank = (!view.best, view.withheld.is_some(), std::cmp::Reverse(view.lost));
+            (rank, view.peer, view.path_id)
         });
         let reason = (!field.is_empty()).then_some(reason);
         (!views.is_empty()).then(|| RouteView {
