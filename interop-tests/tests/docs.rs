@@ -1,6 +1,6 @@
 //! What the documents say of the sources is true, as far as it can be seen without running anything:
 //! links lead somewhere, files and targets exist, and the runbook has every word that an operator can
-//! be shown. `docs_run.rs` runs their commands; `agent/tests/docs.rs` parses what the agent reads.
+//! be shown. `docs_run.rs` runs their commands; `agent/tests/docs/` parses what the agent reads.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
