@@ -15,7 +15,7 @@ DEB_DEMO  := ip:iproute2 ping:iputils-ping nft:nftables bird:bird2 /usr/lib/frr/
 # The routers that we are tested with and measured beside.
 DEB_ROUTERS := bird:bird2 /usr/lib/frr/bgpd:frr gobgpd:gobgpd /usr/sbin/bgpd:openbgpd exabgp:exabgp
 DEB_TEST  := $(DEB_DEMO) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins \
-             $(DEB_ROUTERS) podman:podman containerd:containerd runc:runc curl:curl gcc:gcc /usr/include/stdio.h:libc6-dev mount:mount tmux:tmux pkill:procps promtool:prometheus \
+             $(DEB_ROUTERS) podman:podman containerd:containerd runc:runc curl:curl gcc:gcc /usr/include/stdio.h:libc6-dev mount:mount tmux:tmux pkill:procps jq:jq promtool:prometheus \
              chromium:chromium chromedriver:chromium-driver /usr/share/fonts/truetype/dejavu/DejaVuSansCondensed.ttf:fonts-dejavu-extra
 DEB_INTEROP := $(DEB_DEMO) $(DEB_ROUTERS) podman:podman runc:runc tcpdump:tcpdump
 DEB_BENCH := $(DEB_DEMO) $(DEB_ROUTERS) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins

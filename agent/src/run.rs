@@ -93,7 +93,7 @@ impl Agent {
         };
         let node = node_name(&args);
         let version = env!("CARGO_PKG_VERSION");
-        tracing::info!(version, node, standalone = %directory.display(), "flock-agent starts");
+        tracing::info!(version, node, standalone = %directory.display(), "starting");
         let metrics = Metrics::start();
         let port = match args.http {
             Some(address) => Some(http::listen(address).await?),

@@ -1,6 +1,6 @@
 //! What the documents say of the sources is true, as far as it can be seen without running anything:
 //! links lead somewhere, files and targets exist, and the runbook has every word that an operator can
-//! be shown. `docs_run.rs` runs their commands; `agent/tests/docs.rs` parses what the agent reads.
+//! be shown. `docs_run.rs` runs their commands; `agent/tests/docs/` parses what the agent reads.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -11,7 +11,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
+use rack::binaries::run;
 use rack::docs::markdown::{anchors, fences, links, prose, quoted};
 use rack::docs::session::steps;
 use rack::docs::{documents, root};
@@ -220,6 +222,50 @@ fn the_runbook_has_every_notification() {
     }
     assert!(names.len() >= 8, "{names:?}");
     nothing_wrong(&wrong);
+}
+
+#[test]
+fn the_runbook_has_every_alert_and_no_other() {
+    let page = read("docs/operations.md");
+    let rules = read("deploy/alerts.yaml");
+    let named = |key: &str| {
+        let lines = rules.lines().filter_map(|line| line.trim().strip_prefix(key));
+        lines.map(str::to_owned).collect::<BTreeSet<String>>()
+    };
+    let sections = page.lines().filter_map(|line| line.strip_prefix("### Flock"));
+    let sections: BTreeSet<String> = sections.map(|rest| format!("Flock{rest}")).collect();
+    assert!(sections.len() > 25, "{sections:?}");
+    assert_eq!(named("- alert: "), sections);
+    let anchors = anchors(&page);
+    for url in named("runbook_url: ") {
+        let anchor = url.strip_prefix("docs/operations.md#").unwrap_or_else(|| panic!("{url}"));
+        assert!(anchors.contains(anchor), "{url} leads nowhere");
+    }
+    for name in sections {
+        let (_, rest) = page.split_once(&format!("\n### {name}\n")).unwrap();
+        let section = rest.split("\n#").next().unwrap();
+        for part in ["**Meaning:**", "**Look:**", "**Do:**"] {
+            assert!(section.contains(part), "{name} has no {part}");
+        }
+    }
+}
+
+#[test]
+fn prometheus_accepts_the_scrape_configuration() {
+    let beside = tempfile::tempdir().unwrap();
+    fs::copy(root().join("deploy/alerts.yaml"), beside.path().join("alerts.yaml")).unwrap();
+    let mut count = 0;
+    for (path, text) in documents().unwrap() {
+        for fence in fences(&text).iter().filter(|fence| fence.info == "yaml prometheus") {
+            count += 1;
+            let file = beside.path().join("prometheus.yml");
+            fs::write(&file, fence.text()).unwrap();
+            let mut check = Command::new("promtool");
+            let said = run(check.args(["check", "config"]).arg(file));
+            said.unwrap_or_else(|error| panic!("{}: {error:#}", path.display()));
+        }
+    }
+    assert!(count > 0, "no document has one");
 }
 
 #[test]

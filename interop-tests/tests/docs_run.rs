@@ -25,6 +25,8 @@ played! {
     annotations: "docs/annotations.md",
     operations: "docs/operations.md",
     standalone: "docs/standalone.md",
+    logs: "docs/logs.md",
+    json: "docs/json.md",
 }
 
 #[test]

@@ -72,7 +72,7 @@ pub(super) fn manifests(world: &World) -> Vec<Finding> {
         findings.push(Finding::warn(MANIFEST, message, "see the agent's log for each"));
     }
     if findings.is_empty() {
-        findings.push(Finding::ok(MANIFEST, format!("{} pods known", world.pods.len())));
+        findings.push(Finding::ok(MANIFEST, format!("pods known: {}", world.pods.len())));
     }
     findings
 }

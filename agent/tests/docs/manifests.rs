@@ -15,7 +15,8 @@ fn texts(document: &str) -> Vec<String> {
     let mut found = Vec::new();
     for fence in fences(document) {
         match fence.language() {
-            "yaml" => found.push(fence.text()),
+            // With a second word it is somebody else's.
+            "yaml" if fence.info == "yaml" => found.push(fence.text()),
             "console" => {
                 let text = fence.text();
                 let mut rest = text.as_str();

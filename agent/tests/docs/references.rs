@@ -22,6 +22,12 @@ fn fields(place: &[&str]) -> Option<Vec<String>> {
         object[key] = value.clone();
     }
     let told = config::parse_object(&object).err()?.to_string();
+    if place.last() == Some(&"password") {
+        // It repeats no key that is written there, which may be a password; it tells what to write.
+        let (_, remedy) = told.split_once("; write ")?;
+        let keys = remedy.split_whitespace().filter_map(|word| word.strip_suffix(':'));
+        return Some(keys.map(str::to_owned).collect());
+    }
     let (_, known) = told.split_once("unknown field `odd`, expected ")?;
     Some(known.split('`').skip(1).step_by(2).map(str::to_owned).collect())
 }

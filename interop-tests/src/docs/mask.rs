@@ -22,6 +22,7 @@ const MASKS: &[(&str, &str)] = &[
     ("# ms", "MS"),
     ("#.# s", "SECONDS"),
     ("within #.#s", "SECONDS"),
+    ("lasted=\"#s\"", "LASTED"),
     // Counted by the second.
     ("# received, # sent", "MESSAGES"),
     ("\"uptimeSeconds\": #", "JSON"),
@@ -41,6 +42,7 @@ const MASKS: &[(&str, &str)] = &[
     // Of the machine.
     ("BIRD #.#.#", "BIRD"),
     ("FRRouting #.#.#", "FRR"),
+    ("# GiB are free", "ROOM"),
 ];
 
 const DRAWN: &str = "~:~:~:~:~:~:~:~";

@@ -9,7 +9,7 @@
 //! | [`play`] | running, comparing, writing |
 //!
 //! `tests/docs_run.rs` plays documents, `tests/docs.rs` checks what can be checked without a rack, and
-//! `agent/tests/docs.rs` what the agent has to understand: commands, NodeConfigs, the references.
+//! `agent/tests/docs/` what the agent has to understand: commands, NodeConfigs, the references.
 
 pub mod markdown;
 pub mod mask;

@@ -123,8 +123,8 @@ impl Scene {
             let config = manifests::written(host.name(), &cidr6, &cidr4, &self.fabric.peers(node)?);
             fs::write(host.file("standalone/nodeconfig.yaml"), config)?;
             fs::create_dir(host.file("standalone/pods"))?;
-            fs::write(host.file(&format!("standalone/pods/dns-{node}.yaml")), dns(node))?;
-            let agent = "flock-agent run --standalone /etc/flock \
+            fs::write(host.file(&format!("standalone/pods/default.dns-{node}.yaml")), dns(node))?;
+            let agent = "flock-agent run --standalone /etc/flock --http 127.0.0.1:9179 \
                          --install-cni /opt/cni/bin:/etc/cni/net.d &";
             self.done(host.name(), agent, true)?;
         }

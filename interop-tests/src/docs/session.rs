@@ -28,6 +28,7 @@ const LOOKS: &[&str] = &[
     "flock-agent bgp explain",
     "flock-agent pods",
     "flock-agent check",
+    "flock-agent drain --status",
     "birdc show",
     "vtysh -c 'show",
     "ping ",

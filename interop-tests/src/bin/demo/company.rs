@@ -23,6 +23,8 @@ pub(crate) const NODES: [usize; 3] = [1, 2, 3];
 pub(crate) const NODE_ASN: u32 = 65_001;
 /// What the three `dns` pods serve together.
 pub(crate) const ANYCAST: [&str; 2] = ["2001:db8:53::53", "192.0.2.53"];
+/// Where an agent's metrics and page are.
+const HTTP: &str = "127.0.0.1:9179";
 
 /// Everything that was built. Dropping it takes everything down.
 #[derive(Debug)]
@@ -40,9 +42,13 @@ impl Company {
         Ok(Self { pods: Vec::new(), fabric })
     }
 
-    /// Starts the agents, and awaits that they can attach pods.
+    /// Starts the agents, and awaits that they can attach pods. Whoever looks around in the rack finds
+    /// metrics and the page on each node's loopback.
     pub(crate) fn start(&mut self) -> Result<()> {
-        self.fabric.start()
+        for number in NODES {
+            self.fabric.node_mut(number)?.start_with(&[("FLOCK_HTTP", HTTP)])?;
+        }
+        NODES.iter().try_for_each(|number| self.fabric.node_mut(*number)?.await_ready())
     }
 
     /// The prefixes that a node gives to its pods.
