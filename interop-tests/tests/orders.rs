@@ -149,7 +149,10 @@ fn reset(fabric: &Fabric, name: &str, ear: &Ear) {
     let flaps = peer(fabric, name)["flaps"].as_u64().unwrap();
     let (status, said, _) = run(fabric, &["bgp", "reset", name, "--yes", "--message", WORDS]);
     assert_eq!(status, Some(0), "{said}");
-    assert_eq!(said, format!("The session with {name} ended and begins anew: {WORDS}\n"));
+    assert_eq!(
+        said,
+        format!("The session with {name} ended and begins anew; it was told {WORDS:?}.\n")
+    );
     let mut wanted = vec![6, 4, u8::try_from(WORDS.len()).unwrap()];
     wanted.extend(WORDS.bytes());
     until("Cease with words", PATIENCE, || {

@@ -12,6 +12,7 @@ use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 
 use clap::ValueEnum;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use crate::log::is_harmful;
@@ -127,6 +128,16 @@ pub fn write(text: &str) -> anyhow::Result<ControlFlow<()>> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
         other => Ok(ControlFlow::Continue(other?)),
     }
+}
+
+/// Whether nobody will ever read standard output again: the other end of its pipe is closed.
+pub fn is_abandoned() -> bool {
+    let stdout = io::stdout();
+    let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
+    // What cannot be asked is taken to be read; writing will tell.
+    let answered = poll(&mut asked, Some(&Timespec::default()));
+    let closed = |asked: &PollFd<'_>| asked.revents().contains(PollFlags::ERR);
+    answered.is_ok() && asked.iter().any(closed)
 }
 
 /// How a cell is meant.

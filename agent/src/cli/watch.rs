@@ -266,6 +266,10 @@ impl<T: Serialize + DeserializeOwned> Paper<T> for InPipe<'_, '_, T> {
 
     fn answered(&mut self, told: Told<T>) -> anyhow::Result<ControlFlow<()>> {
         self.is_away = false;
+        // Nothing may be written for hours: a reader that left is not to be waited for as long.
+        if output::is_abandoned() {
+            return Ok(ControlFlow::Break(()));
+        }
         match document(self.view, self.form, &mut self.said, told)? {
             Some(text) => output::write(&text),
             None => Ok(ControlFlow::Continue(())),

@@ -234,6 +234,21 @@ pub(crate) struct Peer {
     pub(crate) withheld: Option<Withheld>,
 }
 
+impl Speaker {
+    /// Nobody hears of a prefix before this node has it, nor of its end before it is withdrawn. The
+    /// speaker's memory is coarse: without this, a peer might seem to know first.
+    pub(crate) fn order(&mut self, origin: &Origin) {
+        let withdrawn = origin.withdrawn.as_ref().map(|(at, _)| *at);
+        for heard in self.peers.iter_mut().filter_map(|peer| peer.heard.as_mut()) {
+            let earliest = if heard.told { origin.since } else { withdrawn };
+            if let (Some(earliest), Some((from, until))) = (earliest, &mut heard.when) {
+                *from = earliest.max(*from);
+                *until = earliest.max(*until);
+            }
+        }
+    }
+}
+
 /// What a peer has heard of the prefix.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Heard {
@@ -242,4 +257,39 @@ pub(crate) struct Heard {
     pub(crate) when: Option<(Timestamp, Timestamp)>,
     pub(crate) attributes: Option<Attributes>,
     pub(crate) pending: Option<Pending>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_hears_of_a_prefix_before_this_node_has_it() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let heard = |told: bool, from: i64, until: i64| Peer {
+            name: "tor-a".into(),
+            state: PeerState::Established,
+            ended: None,
+            last_error: None,
+            next_attempt: None,
+            untold: None,
+            not_announced: None,
+            heard: Some(Heard { told, when: Some((at(from), at(until))), ..Heard::default() }),
+            withheld: None,
+        };
+        let mut speaker = Speaker {
+            peers: vec![
+                heard(true, 9, 9),
+                heard(true, 9, 12),
+                heard(true, 11, 12),
+                heard(false, 18, 18),
+            ],
+            route: None,
+        };
+        let withdrawn = Some((at(20), "not Ready".to_owned()));
+        speaker.order(&Origin { since: Some(at(10)), withdrawn, ..Origin::default() });
+        let spans = speaker.peers.iter().map(|peer| peer.heard.as_ref().unwrap().when.unwrap());
+        let wanted = [(10, 10), (10, 12), (11, 12), (20, 20)].map(|(a, b)| (at(a), at(b)));
+        assert_eq!(spans.collect::<Vec<_>>(), wanted);
+    }
 }

@@ -96,6 +96,10 @@ impl Gather<'_> {
             Some(address) if pods.is_empty() => self.held_by(address).await?,
             _ => None,
         };
+        let mut speaker = self.bgp.facts_of(prefix, self.now).await?;
+        if let Some(speaker) = &mut speaker {
+            speaker.order(&origin);
+        }
         Ok(Facts {
             asked: self.asked,
             prefix,
@@ -104,7 +108,7 @@ impl Gather<'_> {
             mentions: if pods.is_empty() { self.mentions(prefix).await? } else { Vec::new() },
             holder,
             kernel: self.kernel(prefix, put, learned, !pods.is_empty()).await,
-            speaker: self.bgp.facts_of(prefix, self.now).await?,
+            speaker,
             only: self.only.clone(),
             covering: None,
             within,

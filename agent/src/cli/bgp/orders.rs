@@ -148,7 +148,8 @@ pub(super) fn was_reset(
     let done: WasReset = ask(socket, op::BGP_RESET, &args)?;
     Ok(Some(match done.was {
         PeerState::Established => {
-            format!("The session with {} ended and begins anew: {}\n", done.peer, done.message)
+            let WasReset { peer, message, .. } = &done;
+            format!("The session with {peer} ended and begins anew; it was told {message:?}.\n")
         }
         state => format!("{} had no session ({state}); it is tried again now.\n", done.peer),
     }))
@@ -267,7 +268,7 @@ mod tests {
         let (desk, asked) = agent();
         let never = |question: &str| -> anyhow::Result<bool> { panic!("{question}") };
         let done = was_reset(&to_reset(&desk, &["tor-a", "--yes"]), never).unwrap().unwrap();
-        assert_eq!(done, "The session with tor-a ended and begins anew: so\n");
+        assert_eq!(done, "The session with tor-a ended and begins anew; it was told \"so\".\n");
         let mut questions = Vec::new();
         for answer in [false, true] {
             let wanted = to_reset(&desk, &["tor-a", "-m", "new line card"]);
