@@ -42,7 +42,7 @@ impl Bgp {
         };
         let live = self.live().ok_or(NO_SPEAKER)?;
         let since = live.handle.now().0.saturating_sub(peer.since.0).as_secs();
-        tracing::warn!(peer = name, message, "session reset, as the operator wants");
+        tracing::warn!(peer = name, words = message, "session reset, as the operator wants");
         live.handle.reset(peer.key, message.as_str().into()).await.map_err(gone)?;
         let was = state(peer.state);
         let uptime_seconds = if peer.state == State::Established { since } else { 0 };

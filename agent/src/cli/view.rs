@@ -29,6 +29,8 @@ pub(super) struct View<'a, T> {
     pub(super) refuse: Refuse<'a, T>,
     /// Where rows that come in parts belong.
     pub(super) rows: Option<&'static str>,
+    /// Rows may be missing at its end: as many were wanted as there are.
+    pub(super) may_be_cut: bool,
     /// Keys of what changes by itself, which is no news.
     pub(super) clocks: &'static [&'static str],
 }
@@ -45,6 +47,7 @@ impl<'a, T: Serialize + DeserializeOwned> View<'a, T> {
             render: Box::new(render),
             refuse: Box::new(|_| Ok(())),
             rows: None,
+            may_be_cut: false,
             clocks: &[],
         }
     }

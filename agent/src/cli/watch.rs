@@ -240,14 +240,15 @@ impl<T: Serialize + DeserializeOwned> Paper<T> for OnScreen<'_, '_, T> {
 /// When it is, and what was typed.
 fn heading(status: &str) -> String {
     let now = Timestamp::now().strftime("%H:%M:%SZ").to_string();
-    let mut words = std::env::args();
+    let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let program = words.next().unwrap_or_default();
     let program = program.rsplit('/').next().unwrap_or_default().to_owned();
     let command = std::iter::once(program).chain(words).collect::<Vec<_>>().join(" ");
-    match status {
+    let heading = match status {
         "" => format!("{now}  {command}"),
         _ => format!("{now}  {status}  ({command})"),
-    }
+    };
+    output::harmless(&heading).replace('\n', " ")
 }
 
 /// A pipe or a file.
@@ -296,7 +297,7 @@ fn document<T: Serialize + DeserializeOwned>(
     said: &mut Option<Value>,
     told: Told<T>,
 ) -> anyhow::Result<Option<String>> {
-    if told.more && view.rows.is_some() {
+    if told.more && !view.may_be_cut {
         bail!(
             "more than {MOST_ROWS} rows cannot be watched in a pipe; narrow it by a prefix, --peer or --limit"
         );
@@ -307,7 +308,10 @@ fn document<T: Serialize + DeserializeOwned>(
         return Ok(None);
     }
     let is_first = said.replace(still).is_none();
-    (view.refuse)(&told.answer)?;
+    // What was there and is not any more is no reason to stop looking.
+    if is_first {
+        (view.refuse)(&told.answer)?;
+    }
     let before = match form {
         _ if is_first => "",
         Form::Json => "",

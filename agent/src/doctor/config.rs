@@ -90,14 +90,24 @@ pub(super) fn serving(world: &World, refused: Option<String>) -> Option<Finding>
     })
 }
 
-/// How full the pools are.
+/// How full the pools are. They are used one after the other: a full one is no trouble while another
+/// of its family has room.
 pub(super) fn pools(counted: &[PoolCounters]) -> Vec<Finding> {
+    let used = |pool: &PoolCounters| {
+        [pool.held, pool.cooling, pool.elsewhere].map(u128::from).iter().sum::<u128>()
+    };
+    let nearly_full = |of: &PoolCounters| {
+        let same = |pool: &&PoolCounters| pool.net.addr().is_ipv4() == of.net.addr().is_ipv4();
+        let family = || counted.iter().filter(same);
+        let used: u128 = family().map(used).sum();
+        let size = family().fold(0_u128, |size, pool| size.saturating_add(pool.size));
+        used.saturating_mul(100) >= size.saturating_mul(NEARLY_FULL_PERCENT)
+    };
     let one = |pool: &PoolCounters| {
-        let used = [pool.held, pool.cooling, pool.elsewhere].map(u128::from).iter().sum::<u128>();
         let size = if pool.size > PLENTY { "plenty".into() } else { pool.size.to_string() };
         let found =
             format!("{}: {} held, {} cooling, of {size}", pool.net, pool.held, pool.cooling);
-        if used * 100 >= pool.size * NEARLY_FULL_PERCENT {
+        if nearly_full(pool) {
             let remedy = "add a network to the NodeConfig (spec.cidr6, spec.cidr4)";
             Finding::warn(POOL, found, remedy)
         } else {
@@ -181,5 +191,10 @@ mod tests {
             let found = pools(&[pool]);
             assert_eq!(found[0].status, status, "{found:?}");
         }
+        // One is used after the other: a full one is no trouble while the next has room.
+        let found = pools(&[pool(13, 0, 13), pool(0, 0, 253)]);
+        assert!(found.iter().all(|finding| finding.status == Status::Ok), "{found:?}");
+        let found = pools(&[pool(13, 0, 13), pool(250, 0, 253)]);
+        assert!(found.iter().all(|finding| finding.status == Status::Warn), "{found:?}");
     }
 }

@@ -145,7 +145,7 @@ fn untold(peer: &PeerStatus, now: Now, says_so: bool) -> Vec<Finding> {
 
 fn flapping(peer: &PeerStatus, now: Now) -> Option<Finding> {
     let error = peer.last_error.as_ref()?;
-    let ago = since(now, error.at);
+    let ago = since(now, peer.session_ended.unwrap_or(error.at));
     let often = now.0.checked_div(u32::try_from(peer.flaps).unwrap_or(u32::MAX))?;
     if peer.flaps < FLAPS || ago > LATELY || often > OFTEN {
         return None;

@@ -95,6 +95,8 @@ fn advertisements(read: Read<'_>, advertised: &[String]) -> Vec<Finding> {
         let (value, shown) = (read(&name)?, shown(&name));
         Some(match value.as_str() {
             "2" => Finding::ok(SYSCTL, format!("{shown} = 2")),
+            // systemd-networkd and others listen themselves, and keep the kernel from it.
+            "0" => Finding::ok(SYSCTL, format!("{shown} = 0: another program hears the router")),
             _ => Finding::fail(
                 SYSCTL,
                 format!(
@@ -229,6 +231,16 @@ mod tests {
         let mut findings = judge(&read, &facts);
         findings.retain(|finding| finding.status != Status::Ok);
         findings
+    }
+
+    #[test]
+    fn who_hears_the_router_is_told_apart() {
+        let table = [("2", Status::Ok), ("0", Status::Ok), ("1", Status::Fail)];
+        for (value, status) in table {
+            let read = |_: &str| Some(value.to_owned());
+            let found = advertisements(&read, &["eth0".to_owned()]);
+            assert_eq!(found[0].status, status, "{value}: {found:?}");
+        }
     }
 
     #[test]

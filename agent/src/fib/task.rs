@@ -320,8 +320,14 @@ impl Task {
 
     /// Makes the kernel's routes for these prefixes what they should be.
     async fn apply(&mut self, prefixes: BTreeSet<IpNet>) {
-        let changes: Vec<LearnedRoute> =
-            prefixes.into_iter().filter_map(|prefix| self.change(prefix)).collect();
+        let mut changes = Vec::new();
+        for prefix in prefixes {
+            match self.change(prefix) {
+                Some(change) => changes.push(change),
+                // As it should be: what the kernel once refused is refused no longer.
+                None => drop(self.refused.remove(&prefix)),
+            }
+        }
         if changes.is_empty() {
             return;
         }

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use flock_cni::error::CniError;
+use flock_cni::error::{self as code, CniError};
+use flock_cni::words;
 use flock_dataplane::Drift;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -68,6 +69,16 @@ impl Drop for InFlight {
     }
 }
 
+/// Those that are there from the beginning, so that the first failure is an increase.
+fn known_calls() -> Vec<Call> {
+    let well = OPS.map(|op| Call::of(op, None));
+    let failed = [words::ADD, words::DEL, words::GC].into_iter().flat_map(|op| {
+        let codes = [code::TRY_AGAIN_LATER, code::IO_FAILURE, code::INVALID_CONFIG, code::INTERNAL];
+        codes.map(|code| Call::of(op, Some(code)))
+    });
+    well.into_iter().chain(failed).collect()
+}
+
 impl Cni {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let seconds = Family::<Op, Histogram>::new_with_constructor(|| Histogram::new(CALL));
@@ -79,7 +90,7 @@ impl Cni {
                 registry,
                 "flock_cni_calls",
                 "CNI calls by op, how they ended and the CNI error code (0: none)",
-                &OPS.map(|op| Call::of(op, None)),
+                &known_calls(),
             ),
             seconds,
             in_flight: Gauge::default(),

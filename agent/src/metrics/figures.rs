@@ -38,8 +38,10 @@ pub(super) struct Figures {
     pub(super) node_config: &'static str,
     pub(super) manifest_problems: usize,
     pub(super) drain: &'static str,
-    pub(super) ready: Option<bool>,
+    pub(super) ready: bool,
     pub(super) ready_sessions: u32,
+    /// Those of the NodeConfig, whether or not there is a speaker.
+    pub(super) wished_peers: usize,
     pub(super) peers: Vec<Peer>,
     /// What the speaker's sockets did; `None`: there is no speaker.
     pub(super) traffic: Option<Status>,
@@ -98,7 +100,14 @@ impl Figures {
             timeout(PATIENCE, pods.ledger.ask(move |book| book.figures(&nets))),
             timeout(PATIENCE, pods.status()),
         );
-        let parts = [sessions.is_err(), counts.is_err(), routes.is_err(), book.is_err()];
+        let parts = [
+            !matches!(sessions, Ok(Ok(_))),
+            traffic.is_err(),
+            counts.is_err(),
+            routes.is_err(),
+            book.is_err(),
+            status.is_err(),
+        ];
         let missing = parts.iter().filter(|missing| **missing).count();
         // A speaker that has just ended has no peers.
         let sessions = sessions.ok().and_then(Result::ok).flatten();
@@ -115,8 +124,10 @@ impl Figures {
                 DrainState::Draining => "draining",
                 DrainState::Drained => "drained",
             },
-            ready: status.ok().map(|status| status.is_ok()),
+            // Who does not answer in time is not ready.
+            ready: status.is_ok_and(|status| status.is_ok()),
             ready_sessions: *bgp.ready_sessions().borrow(),
+            wished_peers: config.and_then(|c| c.bgp.as_ref()).map_or(0, |bgp| bgp.peers.len()),
             peers: sessions.map(|sessions| peers(&sessions, config)).unwrap_or_default(),
             traffic: traffic.ok().flatten(),
             fib: counts.ok().flatten(),

@@ -43,13 +43,11 @@ impl Figures {
             "The agent that runs, by its version; always 1",
             [([("version", env!("CARGO_PKG_VERSION"))], 1_u32)],
         )?;
-        if let Some(ready) = self.ready {
-            sheet.gauge(
-                "flock_ready",
-                "Whether pods can be added now, as STATUS and /readyz say it",
-                u32::from(ready),
-            )?;
-        }
+        sheet.gauge(
+            "flock_ready",
+            "Whether pods can be added now, as STATUS and /readyz say it",
+            u32::from(self.ready),
+        )?;
         sheet.gauges(
             "flock_nodeconfig_state",
             "Whether the NodeConfig is in force, the last good one because the newest is refused, or because it was deleted; unknown: none was ever good",
@@ -76,7 +74,7 @@ impl Figures {
         sheet.gauge(
             "flock_bgp_peers",
             "Peers of the NodeConfig",
-            self.peers.iter().map(|peer| peer.states.iter().sum::<u64>()).sum::<u64>(),
+            u64::try_from(self.wished_peers).unwrap_or(u64::MAX),
         )?;
         sheet.gauge(
             "flock_bgp_ready_sessions",

@@ -2,6 +2,7 @@
 //! and whenever a file appears. An entry never touches a newer attachment: one made after the DEL
 //! was spooled, or one of another namespace, is not the one that was meant.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use flock_cni::spool::{self, SpoolEntry, SpoolError};
@@ -30,6 +31,12 @@ impl Pods {
             // A plugin died over it; it counts against the spool's bound.
             let _ = std::fs::remove_file(left);
         }
+        // What somebody else took out of the spool is told of again if it comes back.
+        let names: BTreeSet<String> = contents.entries.iter().map(spooled).collect();
+        self.spool_failures.send_if_modified(|told| {
+            told.retain(|name, _| names.contains(name));
+            false
+        });
         let mut failed = 0;
         for entry in contents.entries {
             let (container, pod) = (&entry.container_id, tracing::field::Empty);
@@ -54,7 +61,7 @@ impl Pods {
 
     fn is_news(&self, entry: &SpoolEntry, error: &str) -> bool {
         self.spool_failures.send_if_modified(|told| {
-            let before = told.insert(entry.container_id.clone(), error.to_owned());
+            let before = told.insert(spooled(entry), error.to_owned());
             before.as_deref() != Some(error)
         })
     }
@@ -76,10 +83,17 @@ impl Pods {
                 None => {}
             }
         }
-        let (folder, entry) = (dir.to_owned(), entry.clone());
-        self.spool_failures.send_if_modified(|told| told.remove(&entry.container_id).is_some());
-        off_the_runtime(move || spool::remove(&folder, &entry)).await.map(drop)
+        let (folder, name) = (dir.to_owned(), spooled(entry));
+        let entry = entry.clone();
+        off_the_runtime(move || spool::remove(&folder, &entry)).await?;
+        self.spool_failures.send_if_modified(|told| told.remove(&name).is_some());
+        Ok(())
     }
+}
+
+/// What a spooled DEL is about.
+fn spooled(entry: &SpoolEntry) -> String {
+    format!("{}/{}", entry.container_id, entry.ifname)
 }
 
 /// The spool waits for the plugin's lock and for the disk; the agent's only thread must not.

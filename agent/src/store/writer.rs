@@ -118,7 +118,10 @@ impl Writer {
         let outcome = self.disk.replace(&content);
         let took = start.elapsed();
         self.tally.wrote(outcome.is_ok(), took);
-        self.times.wrote(took, self.disk.synced());
+        // A write that failed halfway says nothing of how long one takes.
+        if outcome.is_ok() {
+            self.times.wrote(took, self.disk.synced());
+        }
         self.buffer = content;
         outcome
     }

@@ -5,15 +5,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use serde::Serialize;
 
-use super::table::Row;
+use super::table::{self, Row};
 use super::walk::Walk;
 use super::{Names, gone};
 use crate::bgp::Bgp;
-use crate::cli::bgp::{RouteList, RouteRow, RouteSource, RoutesArgs};
+use crate::cli::bgp::{RouteRow, RouteSource, RoutesArgs};
 
 /// Rows that a page has at most.
 pub const PAGE: u32 = 1_000;
+/// And about so many bytes: peers choose how long their paths are.
+const PAGE_BYTES: usize = 1 << 20;
+
+/// A page of routes, as the looking glass asks for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RoutesPage {
+    /// As in [`RouteList`](crate::cli::bgp::RouteList).
+    pub routes: Vec<RouteRow>,
+    /// There are others behind the last.
+    pub more: bool,
+}
 
 impl Bgp {
     /// `bgp show routes`, to be pulled.
@@ -33,15 +45,22 @@ impl Bgp {
         Ok(Routes { bgp: self.clone(), walk, limit, given: 0, is_cut: false })
     }
 
-    /// The first routes behind `after`, some [`PAGE`] at most, at once.
-    pub async fn routes_page(&self, args: RoutesArgs) -> Result<RouteList, String> {
+    /// The first routes behind `after`, at once: some [`PAGE`] at most, and fewer where they are long.
+    pub async fn routes_page(&self, args: RoutesArgs) -> Result<RoutesPage, String> {
         let limit = args.limit.unwrap_or(PAGE).min(PAGE);
         let mut routes = self.routes(RoutesArgs { limit: Some(limit), ..args }).await?;
-        let mut list = RouteList { routes: Vec::new() };
+        let mut page = RoutesPage { routes: Vec::new(), more: false };
+        let mut bytes = 0;
         while let Some(rows) = routes.next().await? {
-            list.routes.extend(rows);
+            bytes += rows.iter().map(table::weight).sum::<usize>();
+            page.routes.extend(rows);
+            if bytes >= PAGE_BYTES {
+                page.more = true;
+                return Ok(page);
+            }
         }
-        Ok(list)
+        page.more = routes.is_cut();
+        Ok(page)
     }
 }
 

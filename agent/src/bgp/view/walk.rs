@@ -57,8 +57,10 @@ impl Walk {
                 (VecDeque::new(), nets.into_iter().filter(behind).collect())
             }
         };
-        // Every prefix has a row, and one more tells whether there are more.
-        let limit = args.limit.and_then(|limit| usize::try_from(limit).ok());
+        // Every prefix has a row, and one more tells whether there are more. Where something is looked
+        // for, most have none: few at a time would mean a walk for each few.
+        let limit = args.limit.filter(|_| args.find.is_none());
+        let limit = limit.and_then(|limit| usize::try_from(limit).ok());
         let chosen_at_once = limit.map_or(STEPS.chosen, |limit| limit.saturating_add(1));
         let steps = Steps { chosen: chosen_at_once.min(STEPS.chosen), ..STEPS };
         Self {

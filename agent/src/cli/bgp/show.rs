@@ -235,6 +235,7 @@ fn watched<'a>(show: &'a Show, question: &'a RoutesArgs) -> View<'a, RouteList> 
     View {
         args: Box::new(args),
         rows: Some("routes"),
+        may_be_cut: question.limit.is_some_and(|limit| limit <= MOST_ROWS),
         ..View::new(op::BGP_ROUTES, render).refusing(refuse)
     }
 }

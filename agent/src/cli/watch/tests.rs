@@ -71,6 +71,12 @@ fn a_list_that_is_cut_cannot_be_compared() {
     let rows = View { rows: Some("peers"), ..view() };
     let refused = document(&rows, Form::Json, &mut None, cut).unwrap_err().to_string();
     assert!(refused.contains("narrow it"), "{refused}");
+    let cut = Told { more: true, ..told(&PeerList { peers: vec![] }) };
+    let wanted = View { may_be_cut: true, ..rows };
+    assert!(
+        document(&wanted, Form::Json, &mut None, cut).unwrap().is_some(),
+        "as many as asked for"
+    );
 }
 
 /// Keeps what it is told, until there are no peers.

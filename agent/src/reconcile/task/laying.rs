@@ -40,7 +40,9 @@ impl Task {
             self.look_again(prefix, until);
         }
         match wanted {
-            Some(route) if self.installed.get(&prefix) == Some(&route) => {}
+            Some(route) if self.installed.get(&prefix) == Some(&route) => {
+                self.refused.remove(&prefix);
+            }
             Some(route) => self.install(prefix, route).await,
             None => self.remove(prefix).await,
         }
@@ -101,7 +103,10 @@ impl Task {
     }
 
     async fn remove(&mut self, prefix: IpNet) {
-        let Some(route) = self.installed.get(&prefix) else { return };
+        let Some(route) = self.installed.get(&prefix) else {
+            self.unremoved.remove(&prefix);
+            return;
+        };
         // Before it goes: our own removal is no drift.
         self.signal.installed().remove(&prefix);
         match self.dataplane.remove_route(route.key()).await {

@@ -39,6 +39,8 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// And a rest of so many times what the answer took, so that who watches what is costly to tell
 /// takes but a part of the agent's time.
 const REST: u32 = 4;
+/// But never longer than this.
+const LONGEST_REST: Duration = Duration::from_secs(10);
 
 /// Serves requests until the task is dropped.
 pub async fn serve(socket: Arc<Socket>, desk: Arc<impl Answers>) {
@@ -111,7 +113,8 @@ async fn serve_one(
     loop {
         let began = Instant::now();
         answer(stream, desk, &request).await?;
-        let rest = Instant::now() + began.elapsed() * REST;
+        // A slow reader is not to wait for minutes because of it.
+        let rest = Instant::now() + (began.elapsed() * REST).min(LONGEST_REST);
         wait(stream, &mut news, rest.max(began + SHORTEST), rest.max(began + LONGEST)).await?;
     }
 }

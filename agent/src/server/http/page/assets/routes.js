@@ -141,14 +141,14 @@ const load = async () => {
   }
 };
 
-const draw = ({ routes }) => {
+const draw = ({ routes, more }) => {
   // The last page was full to the brim.
   if (routes.length === 0 && pages.length > 1) {
     pages.pop();
     parts.on.disabled = true;
     return;
   }
-  next = routes.length >= A_PAGE ? routes[routes.length - 1].prefix : null;
+  next = more && routes.length > 0 ? routes[routes.length - 1].prefix : null;
   const kind = wanted.which === 'advertised' ? 'told' : 'known';
   const sought = JSON.stringify([wanted, pages.length]);
   if (!table || table.kind !== kind || table.sought !== sought) {
