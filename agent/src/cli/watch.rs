@@ -45,6 +45,7 @@ pub(super) fn run<T: Serialize + DeserializeOwned>(
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
+        let mut quit = signal(SignalKind::quit())?;
         // Drawn on when there is something to draw, and left in order whatever happens.
         let paper: Box<dyn Paper<T>> = match output::size() {
             Some(_) => Box::new(OnScreen { view, show, screen: Screen::default(), shown: None }),
@@ -54,6 +55,7 @@ pub(super) fn run<T: Serialize + DeserializeOwned>(
             outcome = watch(view, &show.admin_socket, paper) => outcome.map(|()| Ended::Done),
             _ = interrupt.recv() => Ok(Ended::Interrupted),
             _ = terminate.recv() => Ok(Ended::Interrupted),
+            _ = quit.recv() => Ok(Ended::Interrupted),
         }
     })
 }

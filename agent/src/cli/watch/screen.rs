@@ -2,7 +2,7 @@
 //! its end and nothing cleared before it is written. What was on the screen before scrolls away and
 //! stays in the terminal's memory; the last frame stays on the screen.
 
-use crate::cli::output::{self, Size, crop};
+use crate::cli::output::{self, Size, columns, crop};
 
 const HOME: &str = "\x1b[H";
 /// To the end of the line.
@@ -29,8 +29,16 @@ impl Screen {
             frame.push_str(&"\n".repeat(size.rows));
         }
         frame.push_str(HOME);
-        frame.push_str(&lines.join(&format!("{CLEAR}\r\n")));
-        frame.push_str(CLEAR);
+        // Behind a line that fills its row the cursor is still on the last letter, and clearing takes
+        // it: such a line is not cleared, and the last one, below which all is, does not fill its row.
+        let last = lines.len().saturating_sub(1);
+        let cleared = lines.iter().enumerate().map(|(at, line)| {
+            let line =
+                if at == last { crop(line, size.columns.saturating_sub(1)) } else { line.clone() };
+            let clear = if columns(&line) < size.columns { CLEAR } else { "" };
+            format!("{line}{clear}")
+        });
+        frame.push_str(&cleared.collect::<Vec<_>>().join("\r\n"));
         frame.push_str(CLEAR_BELOW);
         frame
     }
@@ -91,6 +99,9 @@ mod tests {
         assert_eq!(first, "\x1b[?25l\n\n\n\x1b[Hh\x1b[K\r\na\x1b[K\x1b[J");
         let second = screen.frame("h", "b\n", false, size);
         assert_eq!(second, "\x1b[Hh\x1b[K\r\nb\x1b[K\x1b[J");
+        // A line that fills its row is whole.
+        let full = screen.frame("h", "abc\nabc\n", false, Size { columns: 3, rows: 3 });
+        assert_eq!(full, "\x1b[Hh\x1b[K\r\nabc\r\nab\x1b[K\x1b[J");
         screen.drawn = None; // a test has no screen to leave in order
     }
 }

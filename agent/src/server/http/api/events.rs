@@ -72,8 +72,9 @@ async fn tell(mut news: Listener, say: mpsc::Sender<Bytes>, place: OwnedSemaphor
     let mut words = SIGNAL;
     loop {
         let is_over = tokio::select! {
-            sent = say.send(words) => sent.is_err(),
+            biased;
             () = tokio::time::sleep_until(end) => true,
+            sent = say.send(words) => sent.is_err(),
         };
         if is_over {
             break;
@@ -81,10 +82,11 @@ async fn tell(mut news: Listener, say: mpsc::Sender<Bytes>, place: OwnedSemaphor
         silence.reset();
         tokio::time::sleep(PAUSE).await;
         words = tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(end) => break,
+            () = say.closed() => break,
             () = news.next() => SIGNAL,
             _ = silence.tick() => STILL_HERE,
-            () = say.closed() => break,
-            () = tokio::time::sleep_until(end) => break,
         };
     }
     drop(place);
