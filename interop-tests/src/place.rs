@@ -176,7 +176,7 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wait::PATIENCE;
+    use crate::wait::{PATIENCE, until};
 
     #[test]
     fn a_place_has_files_and_processes_of_its_own() {
@@ -195,7 +195,14 @@ mod tests {
             assert!(run(&format!("ls {parent}/{name}")).status.success(), "{parent}");
         }
         run("sleep 1000 & sleep 2000 >/dev/null &");
-        assert_eq!(run("pkill sleep; pgrep sleep").text, "", "and nobody else's sleep is seen");
+        run("pkill sleep");
+        // Who was told to go is seen until it has gone; nobody else's sleep ever is.
+        until("no sleep to be seen", PATIENCE, || {
+            let seen = run("pgrep sleep").text;
+            ensure!(seen.is_empty(), "{seen}");
+            Ok(())
+        })
+        .unwrap();
         assert!(run("flock-agent --version").text.starts_with("flock-agent "));
         assert_eq!(run("exit 3").status.code(), Some(3));
         let first = place.first.clone();
