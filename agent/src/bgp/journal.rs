@@ -108,6 +108,19 @@ impl Journal {
     }
 }
 
+/// Whom it is about.
+pub(super) fn peer(told: &Told) -> Option<&str> {
+    let Told::Notice(notice) = told else { return None };
+    let (Notice::Up(_, name)
+    | Notice::Down(_, name, _)
+    | Notice::EndOfRib(_, name, _)
+    | Notice::Told(_, name, _)
+    | Notice::Malformed { name, .. }
+    | Notice::Refused { name, .. }
+    | Notice::Contested { name, .. }) = notice;
+    Some(name)
+}
+
 fn whole_seconds(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs())
 }

@@ -20,10 +20,11 @@ use flock_dataplane::Dataplane;
 use jiff::Timestamp;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use super::conflicts::Reports;
 use super::drain::{DrainFile, Stage};
-use super::journal::Journal;
+use super::journal::{self, Journal};
 use super::marker::Marker;
 use super::peers::{self};
 use super::{Published, Request, identity, password};
@@ -276,9 +277,14 @@ impl Task {
                 self.lost_in_drain(&told);
                 let Some(speaking) = &self.speaking else { return };
                 let (handle, reconciler) = (&speaking.handle, &self.around.reconciler);
-                if self.journal.write(told, handle, reconciler).await {
-                    self.reports.look(handle, reconciler).await;
-                }
+                // Its lines name the peer themselves; whatever else is said because of it does by this.
+                let span = tracing::debug_span!("session", peer = journal::peer(&told));
+                let follow = async {
+                    if self.journal.write(told, handle, reconciler).await {
+                        self.reports.look(handle, reconciler).await;
+                    }
+                };
+                follow.instrument(span).await;
             }
             None => {
                 tracing::error!("the speaker has ended; starting another");
