@@ -17,6 +17,17 @@ fn shutdown(words: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn with_debug_what_a_peer_does_is_in_a_span_of_its_own() {
+    let node = node("json");
+    node.cli(&["log-level", "debug"]).unwrap();
+    let mut wire = establish(&node);
+    wire.send(&shutdown(b"bye")).unwrap();
+    let down = await_object(&node, "session down", |line| line["message"] == "session down");
+    let spans = down["spans"].as_array().unwrap();
+    assert!(spans.iter().any(|span| span["name"] == "session" && span["peer"] == PEER), "{down}");
+}
+
+#[test]
 fn a_session_that_ends_says_why_how_long_it_lasted_and_the_peers_words() {
     let node = node("json");
     let mut wire = establish(&node);
