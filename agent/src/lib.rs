@@ -9,6 +9,7 @@ pub mod config;
 pub mod doctor;
 pub mod explain;
 pub mod fib;
+pub mod incidents;
 pub mod install;
 pub mod ipam;
 pub mod log;

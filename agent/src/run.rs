@@ -137,6 +137,7 @@ impl Agent {
         )
         .map_err(anyhow::Error::msg)?;
         let sessions = bgp.ready_sessions();
+        let source_is_complete = source.is_complete();
         let pods = Pods::new(Parts {
             ledger,
             store,
@@ -144,7 +145,7 @@ impl Agent {
             source,
             reconciler,
             sessions,
-            names_required: false,
+            names_required: source_is_complete,
             metrics: metrics.clone(),
         });
         // Needs no NodeConfig: the pods that are there go on without one.

@@ -159,6 +159,9 @@ mod tests {
         let world = |bad: usize| World {
             node: NodeState::Unknown { reason: String::new() },
             pods: Pods::default(),
+            secrets: Default::default(),
+            object: None,
+            away: None,
             problems: Arc::new(
                 (0..bad).map(|n| (format!("pods/{n}"), "x".into())).collect::<BTreeMap<_, _>>(),
             ),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use super::{NodeState, PodFacts, PodKey, Pods, Standing, World, manifest};
+use super::{NodeState, PodFacts, PodKey, Pods, Secrets, Standing, World, manifest};
 use crate::config::{NodeConfig, validate};
 use crate::notify::{Arrival, Touched};
 
@@ -224,7 +224,14 @@ impl Directory {
         if self.namings != self.named.len() {
             problems.extend(self.doubles());
         }
-        World { node: self.node.clone(), pods: self.pods.clone(), problems: Arc::new(problems) }
+        World {
+            node: self.node.clone(),
+            pods: self.pods.clone(),
+            problems: Arc::new(problems),
+            secrets: Secrets::default(),
+            object: None,
+            away: None,
+        }
     }
 
     fn doubles(&self) -> impl Iterator<Item = (String, String)> + '_ {
