@@ -13,9 +13,10 @@ use anyhow::{Context, bail};
 use flock_dataplane::{Dataplane, NodeSettings};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::bgp::{Bgp, Starting};
+use crate::bgp::{self, Bgp, Starting};
 use crate::cli::Run;
 use crate::doctor::Doctor;
+use crate::incidents::Incidents;
 use crate::metrics::{Metrics, Scrape};
 use crate::news::News;
 use crate::notify::Watcher;
@@ -126,15 +127,16 @@ impl Agent {
             metrics.clone(),
             news.clone(),
         );
-        let (bgp, speaker) = Bgp::prepare(
-            &node,
-            &args.state_dir,
-            source.clone(),
-            dataplane.clone(),
-            reconciler.clone(),
-            news.clone(),
-            metrics.clone(),
-        )
+        let (bgp, speaker) = Bgp::prepare(bgp::Parts {
+            node: &node,
+            state_dir: &args.state_dir,
+            source: source.clone(),
+            dataplane: dataplane.clone(),
+            reconciler: reconciler.clone(),
+            news: news.clone(),
+            incidents: Incidents::default(),
+            metrics: metrics.clone(),
+        })
         .map_err(anyhow::Error::msg)?;
         let sessions = bgp.ready_sessions();
         let source_is_complete = source.is_complete();
@@ -147,6 +149,7 @@ impl Agent {
             sessions,
             names_required: source_is_complete,
             metrics: metrics.clone(),
+            incidents: Incidents::default(),
         });
         // Needs no NodeConfig: the pods that are there go on without one.
         recover(&pods, found, &bgp, speaker).await?;
