@@ -12,6 +12,7 @@ pub mod fib;
 pub mod incidents;
 pub mod install;
 pub mod ipam;
+pub mod kubernetes;
 pub mod log;
 pub mod metrics;
 pub mod news;
