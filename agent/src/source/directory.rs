@@ -290,7 +290,7 @@ mod tests {
         fifo(&root.join("pods/x.yaml"));
         // Aside, so that waiting for ever is a failure and no hanging test.
         let (done, looked) = std::sync::mpsc::channel();
-        std::thread::spawn(move || done.send(Directory::read(&root).world()));
+        std::thread::spawn(move || done.send(Box::new(Directory::read(&root).world())));
         let world = looked.recv_timeout(std::time::Duration::from_secs(20)).expect("it hangs");
         assert_eq!(world.problems["pods/x.yaml"], "is not a regular file");
         let NodeState::Unknown { reason } = world.node else { panic!("{world:?}") };

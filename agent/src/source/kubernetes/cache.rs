@@ -201,7 +201,7 @@ fn decoded<T: for<'de> Deserialize<'de>>(file: &Keepsake) -> Option<T> {
 
 fn in_memory(directory: &Path) -> bool {
     let kind = statfs(directory).map(|found| found.f_type);
-    kind.is_ok_and(|kind| [TMPFS, RAMFS].contains(&(kind as i64)))
+    kind.is_ok_and(|kind| [TMPFS, RAMFS].contains(&kind))
 }
 
 #[cfg(test)]
