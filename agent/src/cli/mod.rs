@@ -5,6 +5,7 @@ mod ask;
 pub mod bgp;
 pub mod check;
 pub mod completions;
+pub mod crd;
 #[cfg(test)]
 mod desk;
 pub mod drain;
@@ -70,6 +71,13 @@ pub enum Command {
     /// Install the plugin and its configuration, once, without running the agent
     #[command(after_help = INSTALL_HELP)]
     Install(Install),
+    /// Print the CustomResourceDefinition of NodeConfig, for a cluster
+    #[command(after_help = crd::HELP)]
+    Crd {
+        /// The form of the definition
+        #[arg(short, long, value_name = "FORM", default_value = "yaml")]
+        output: crd::CrdForm,
+    },
     /// Print the JSON Schema of what a command answers with -o json
     #[command(after_help = schema::HELP)]
     Schema {

@@ -7,6 +7,7 @@
 //! module sees a schema type.
 
 mod bgp;
+mod bounds;
 mod community;
 mod duration;
 mod model;
