@@ -32,6 +32,7 @@
 //! | [`capture`], [`sniffer`] | BGP on the wire: played by hand, and overheard |
 //! | [`interop`] | the matrix: our speaker with each router |
 //! | [`podman`], [`containerd`], [`cri`], [`pause`] | real runtimes |
+//! | [`shipped`], [`container`] | what `deploy/` ships, and the agent in the container that it describes |
 //! | [`bench`] | what the benchmarks share, and the one of the speaker |
 //!
 //! Every function returns a `Result`, so that a program that stops halfway
@@ -43,6 +44,7 @@ pub mod binaries;
 pub mod browser;
 pub mod capture;
 pub mod chain;
+pub mod container;
 pub mod containerd;
 pub mod cri;
 pub mod docs;
@@ -67,6 +69,7 @@ pub mod raw;
 pub mod recorder;
 pub mod router;
 pub mod schema;
+pub mod shipped;
 pub mod signals;
 pub mod sniffer;
 pub mod speaker;
