@@ -1,10 +1,9 @@
 //! kubectl, the real one: an operator's hand in every scenario. It runs where the API server can be
 //! reached, and a failure says what it said.
 
-use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -79,12 +78,10 @@ impl Kubectl {
         checked(&format!("kubectl {}", arguments.join(" ")), child.wait_with_output()?)
     }
 
-    /// Starts it, with what it says going into a file: for `--watch` and its like.
-    pub fn start(&self, arguments: &[&str], output: &Path) -> Result<Running> {
-        let file = File::create(output)?;
+    /// Starts it, with a pipe for what it says: for `--watch` and its like. It is the caller's to end.
+    pub fn piped(&self, arguments: &[&str]) -> Result<Child> {
         let mut command = self.command(arguments);
-        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-        Ok(Running(self.spawn(&mut command)?))
+        self.spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()))
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -93,22 +90,11 @@ impl Kubectl {
         command
     }
 
-    fn spawn(&self, command: &mut Command) -> Result<std::process::Child> {
+    fn spawn(&self, command: &mut Command) -> Result<Child> {
         let spawned = match &self.netns {
             Some(netns) => netns.within(|| Ok(command.spawn()?)),
             None => Ok(command.spawn()?),
         };
         spawned.with_context(|| format!("executing {command:?}"))
-    }
-}
-
-/// A kubectl that runs until it is dropped.
-#[derive(Debug)]
-pub struct Running(std::process::Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _gone_already = self.0.kill();
-        let _reaped_already = self.0.wait();
     }
 }

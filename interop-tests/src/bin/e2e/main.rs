@@ -8,11 +8,16 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "it tells what it does")]
 
+mod by_hand;
+mod flock;
+mod leaks;
+mod lines;
 mod objects;
 mod scenarios;
 mod stage;
 mod standing;
 mod story;
+mod web;
 mod wish;
 
 use std::process::ExitCode;

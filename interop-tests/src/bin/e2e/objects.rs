@@ -1,5 +1,6 @@
-//! The objects of scenarios: workloads as JSON, which is YAML too.
+//! The objects of scenarios: workloads and NodeConfigs as JSON, which is YAML too.
 
+use rack::cluster::plan::{self, TOR_ASN};
 use rack::cluster::workload::{IMAGE, PORT};
 use serde_json::{Map, Value, json};
 
@@ -16,12 +17,14 @@ pub(crate) struct Workload<'a> {
     pub(crate) node: Option<&'a str>,
     /// How long a pod goes on serving when it is asked to end.
     pub(crate) linger: u32,
+    /// Whether kubelet asks for their health and readiness all the time.
+    pub(crate) probed: bool,
 }
 
 impl<'a> Workload<'a> {
     /// Pods with nothing special.
     pub(crate) fn new(name: &'a str, replicas: u32) -> Self {
-        Self { name, replicas, annotations: &[], node: None, linger: 0 }
+        Self { name, replicas, annotations: &[], node: None, linger: 0, probed: true }
     }
 
     /// With these annotations on the pods.
@@ -39,6 +42,12 @@ impl<'a> Workload<'a> {
     /// Serving on for so many seconds.
     pub(crate) fn lingering(mut self, seconds: u32) -> Self {
         self.linger = seconds;
+        self
+    }
+
+    /// Without probes, for very many of them.
+    pub(crate) fn unprobed(mut self) -> Self {
+        self.probed = false;
         self
     }
 
@@ -83,14 +92,17 @@ impl<'a> Workload<'a> {
             "tolerations": [{ "operator": "Exists", "effect": "NoExecute" }],
             "containers": [{
                 "name": "workload",
-                "image": IMAGE,
-                "imagePullPolicy": "Never",
+                "image": image(),
+                "imagePullPolicy": "IfNotPresent",
                 "args": ["serve", "--linger", self.linger.to_string()],
                 "ports": [{ "containerPort": PORT }],
-                "livenessProbe": probe("/healthz"),
-                "readinessProbe": readiness,
             }],
         });
+        let container = spec.pointer_mut("/containers/0").and_then(Value::as_object_mut);
+        if let (true, Some(container)) = (self.probed, container) {
+            container.insert("livenessProbe".to_owned(), probe("/healthz"));
+            container.insert("readinessProbe".to_owned(), readiness);
+        }
         let placing = match self.node {
             Some(node) => ("nodeSelector", json!({ "kubernetes.io/hostname": node })),
             None => (
@@ -107,5 +119,75 @@ impl<'a> Workload<'a> {
             spec.insert(placing.0.to_owned(), placing.1);
         }
         spec
+    }
+}
+
+/// The image of the workload; a cluster of somebody else may have it under another name.
+fn image() -> String {
+    std::env::var("FLOCK_E2E_WORKLOAD").unwrap_or_else(|_| IMAGE.to_owned())
+}
+
+/// The name of the session that every node has with the ToR.
+pub(crate) const TOR: &str = "tor";
+
+/// The name of the session over IPv4 that a scenario adds.
+pub(crate) const TOR_V4: &str = "tor-v4";
+
+/// A node's NodeConfig.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeConfig {
+    pub(crate) node: u8,
+    /// On everything that it announces.
+    pub(crate) communities: Vec<String>,
+    /// Also a session over IPv4.
+    pub(crate) over_ipv4: bool,
+    /// The Secret with the password of that session.
+    pub(crate) secret: Option<&'static str>,
+    /// A keepalive of the first session, to be longer than its hold time.
+    pub(crate) keepalive: Option<&'static str>,
+}
+
+impl NodeConfig {
+    /// As every scenario begins with it: one session, over IPv6, with both families.
+    pub(crate) fn new(node: u8) -> Self {
+        let communities = vec![format!("{}:100", plan::node_asn(node))];
+        Self { node, communities, over_ipv4: false, secret: None, keepalive: None }
+    }
+
+    /// The object.
+    pub(crate) fn object(&self) -> Value {
+        let wire = plan::node_wire(self.node);
+        let mut tor = json!({
+            "name": TOR, "address": wire.near(true), "asn": TOR_ASN,
+            "families": ["ipv6-unicast", "ipv4-unicast"],
+        });
+        if let (Some(keepalive), Some(tor)) = (self.keepalive, tor.as_object_mut()) {
+            tor.insert("keepalive".to_owned(), keepalive.into());
+        }
+        let mut peers = vec![tor];
+        if self.over_ipv4 {
+            let mut peer = json!({
+                "name": TOR_V4, "address": wire.near(false), "asn": TOR_ASN, "connectRetry": "1s",
+            });
+            if let (Some(secret), Some(peer)) = (self.secret, peer.as_object_mut()) {
+                let reference = json!({ "secretRef": { "name": secret, "key": "password" } });
+                peer.insert("password".to_owned(), reference);
+            }
+            peers.push(peer);
+        }
+        json!({
+            "apiVersion": "flock.fritzlab.net/v1alpha1",
+            "kind": "NodeConfig",
+            "metadata": { "name": plan::node_name(self.node) },
+            "spec": {
+                "cidr6": [plan::pods(self.node, true)],
+                "cidr4": [plan::pods(self.node, false)],
+                "bgp": {
+                    "asn": plan::node_asn(self.node),
+                    "communities": self.communities,
+                    "peers": peers,
+                },
+            },
+        })
     }
 }

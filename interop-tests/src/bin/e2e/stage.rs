@@ -2,13 +2,12 @@
 //! them does with it.
 
 use std::env;
-use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use rack::binaries::{run, tool};
 use rack::cluster::door::Door;
 use rack::cluster::kubectl::Kubectl;
@@ -16,6 +15,7 @@ use rack::cluster::{Cluster, SLOW, Wish as ClusterWish, workload};
 use rack::wait::until;
 use serde_json::Value;
 
+use crate::flock;
 use crate::objects::Workload;
 use crate::wish::Wish;
 
@@ -24,6 +24,8 @@ use crate::wish::Wish;
 pub(crate) struct Stage {
     cluster: Option<Cluster>,
     foreign: Option<Kubectl>,
+    /// Whether flock's manifests were applied.
+    pub(crate) installed: bool,
     pub(crate) outage: Duration,
 }
 
@@ -43,7 +45,7 @@ impl Stage {
     pub(crate) fn new(wish: &Wish) -> Result<Self> {
         let foreign = env::var_os("FLOCK_E2E_KUBECONFIG").map(PathBuf::from);
         let foreign = foreign.map(|path| Kubectl::of_someone_else(&path)).transpose()?;
-        Ok(Self { cluster: None, foreign, outage: wish.outage })
+        Ok(Self { cluster: None, foreign, installed: false, outage: wish.outage })
     }
 
     /// Whether the cluster is somebody else's.
@@ -68,6 +70,18 @@ impl Stage {
             self.cluster = Some(cluster);
         }
         self.cluster.as_mut().context("no cluster")
+    }
+
+    /// The cluster with flock in it, as every scenario begins: its NodeConfigs, its sessions up.
+    pub(crate) fn flock(&mut self) -> Result<&mut Cluster> {
+        self.cluster()?;
+        let cluster = self.cluster.as_mut().context("no cluster")?;
+        if !self.installed {
+            flock::apply(cluster.kubectl())?;
+            self.installed = true;
+        }
+        flock::settle(cluster)?;
+        Ok(cluster)
     }
 
     /// The operator's hand.
@@ -186,14 +200,5 @@ impl Pod {
         let all = cluster.node_named(&self.node)?.cri()?.sandboxes()?;
         let own = all.into_iter().find(|one| one.pod_uid == self.uid && one.ready);
         Ok(own.with_context(|| format!("{} has no sandbox that is ready", self.name))?.id)
-    }
-}
-
-/// Fails unless what lies in the directory of a program's crate is there.
-pub(crate) fn deploy_dir() -> Result<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
-    match fs::canonicalize(&dir) {
-        Ok(dir) => Ok(dir),
-        Err(error) => bail!("{}: {error}; the manifests are in the source tree", dir.display()),
     }
 }
