@@ -5,10 +5,22 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 CARGO    ?= cargo
-# A static plugin and agent: the same flags for the image, the demo's release form and the bench.
+# A static plugin and agent: the same flags for the image, the demo's release form and the bench. No path of
+# this machine goes into them, so that two clones of a commit build the same.
 TRIPLE   := $(shell uname -m)-unknown-linux-gnu
 STATIC   := target/$(TRIPLE)/release
-IMAGE    ?= flock:dev
+CARGO_HOME ?= $(HOME)/.cargo
+STATIC_FLAGS := -C target-feature=+crt-static --remap-path-prefix=$(CARGO_HOME)=/cargo --remap-path-prefix=$(CURDIR)=/flock
+
+# The image, its tag, and the archive that `make image-tar` leaves.
+IMAGE     ?= flock:dev
+IMAGE_TAR ?= target/flock-image.tar
+# Where the sources are to be had, for the image's label; none is written when empty.
+IMAGE_SOURCE ?=
+VERSION   := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+REVISION  := $(shell git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null || echo unknown)
+# When everything in the image was made, as far as it says: when the commit was.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
 # What each target needs of Debian, by command or file -> package.
 DEB_DEMO  := ip:iproute2 ping:iputils-ping nft:nftables bird:bird2 /usr/lib/frr/bgpd:frr
@@ -19,7 +31,7 @@ DEB_TEST  := $(DEB_DEMO) iptables:iptables /usr/lib/cni/ptp:containernetworking-
              chromium:chromium chromedriver:chromium-driver /usr/share/fonts/truetype/dejavu/DejaVuSansCondensed.ttf:fonts-dejavu-extra
 DEB_INTEROP := $(DEB_DEMO) $(DEB_ROUTERS) podman:podman runc:runc tcpdump:tcpdump
 DEB_BENCH := $(DEB_DEMO) $(DEB_ROUTERS) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins
-DEB_IMAGE := buildah:buildah
+DEB_IMAGE := buildah:buildah jq:jq
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
@@ -93,7 +105,7 @@ fuzz: ## Fuzz the codec, FUZZ_SECONDS for each target (needs a nightly toolchain
 
 .PHONY: static
 static:
-	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --locked --target $(TRIPLE) -p flock-cni -p flock-agent --bins
+	RUSTFLAGS="$(STATIC_FLAGS)" $(CARGO) build --release --locked --target $(TRIPLE) -p flock-cni -p flock-agent --bins
 
 .PHONY: bench
 bench: static ## Measure flock beside its peers: CNI plugins, BGP speakers, the whole agent (as root)
@@ -111,8 +123,17 @@ bench-quick: bench ## The same in a few minutes
 .PHONY: image
 image: static ## Build the container image offline, from scratch, with both static binaries
 	$(call debian,$(DEB_IMAGE))
-	$(SUDO) buildah bud --isolation chroot -q -f deploy/Dockerfile --build-arg BIN=$(STATIC) -t $(IMAGE) .
-	@$(SUDO) buildah images $(IMAGE)
+	$(SUDO) buildah bud --isolation chroot -q -f deploy/Dockerfile \
+	  --timestamp $(SOURCE_DATE_EPOCH) --identity-label=false \
+	  --build-arg BIN=$(STATIC) --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
+	  $(if $(IMAGE_SOURCE),--label org.opencontainers.image.source=$(IMAGE_SOURCE)) -t $(IMAGE) .
+	@$(SUDO) deploy/check-image $(IMAGE) $(VERSION)
+
+.PHONY: image-tar
+image-tar: image ## The same as an archive (IMAGE_TAR): ctr -n k8s.io images import
+	@rm -f $(IMAGE_TAR)
+	$(SUDO) buildah push -q $(IMAGE) docker-archive:$(IMAGE_TAR):$(IMAGE)
+	@ls -l $(IMAGE_TAR)
 
 .PHONY: e2e
 e2e: ## Real container runtimes as clients: podman with CNI, containerd by CRI (as root)

@@ -4,6 +4,7 @@
 
 pub mod annotations;
 pub mod bgp;
+pub mod capabilities;
 pub mod cli;
 pub mod config;
 pub mod doctor;

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use clap::Parser;
 use flock_agent::cli::exit::{self, Ended};
 use flock_agent::cli::{self, Cli, Command};
-use flock_agent::{install, run};
+use flock_agent::{capabilities, install, run};
 
 fn main() -> ExitCode {
     let outcome = match parsed().command {
-        Command::Run(args) => run::main(args).map(|()| Ended::Done),
+        Command::Run(args) => run_daemon(args),
         Command::Pods(show) => cli::pods::run(&show),
         Command::Check(show) => cli::check::run(&show),
         Command::Bgp(args) => cli::bgp::run(&args),
@@ -42,6 +42,12 @@ fn parsed() -> Cli {
         }
         error.exit()
     })
+}
+
+fn run_daemon(args: cli::Run) -> anyhow::Result<Ended> {
+    capabilities::check()?;
+    run::main(args)?;
+    Ok(Ended::Done)
 }
 
 fn install_once(args: &cli::Install) -> anyhow::Result<Ended> {

@@ -160,7 +160,8 @@ pub enum Error {
     /// A sysctl has the wrong value and cannot be written.
     #[error(
         "sysctl {name} is {have:?} and must be {want:?}, but {} cannot be written: {source}; \
-         set it on the node, or give the agent a writable /proc/sys",
+         set it on the node, or give the agent a writable /proc/sys (in a container: the node's \
+         /proc/sys/net, mounted at /host/proc/sys/net)",
         path.display()
     )]
     Sysctl {

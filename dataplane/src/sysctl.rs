@@ -2,7 +2,8 @@
 //!
 //! Decides which ones forwarding for pods needs, and writes only those that
 //! differ, so that a read-only /proc/sys with the right values is fine. Files
-//! under `net/` are those of the calling thread's namespace.
+//! under `net/` are those of the calling thread's namespace, also where they are
+//! looked up through a bind mount of the node's: so one mount serves every pod.
 
 use std::fs;
 use std::io;
@@ -10,18 +11,34 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
+/// Where everybody's settings are. In a container that is not privileged this is
+/// read-only, and nothing may be mounted over it.
+const OWN: &str = "/proc/sys";
+
+/// Where a container is given the node's: `/proc/sys/net` of the node, mounted at
+/// `net` below this.
+const GIVEN: &str = "/host/proc/sys";
+
+/// `statfs.f_type` of procfs.
+const PROC_MAGIC: i64 = 0x9fa0;
+
 /// Where the node's settings are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSettings {
-    /// The root of the sysctl files: `/proc/sys`, or where the node's is
-    /// mounted in a container whose own is read-only.
+    /// The root of the sysctl files.
     pub proc_sys: PathBuf,
 }
 
 impl Default for NodeSettings {
+    /// Those that the container was given, where it was given any; else its own.
     fn default() -> Self {
-        Self { proc_sys: PathBuf::from("/proc/sys") }
+        let proc_sys = if is_procfs(&Path::new(GIVEN).join("net")) { GIVEN } else { OWN };
+        Self { proc_sys: PathBuf::from(proc_sys) }
     }
+}
+
+fn is_procfs(path: &Path) -> bool {
+    rustix::fs::statfs(path).is_ok_and(|found| found.f_type == PROC_MAGIC)
 }
 
 /// Sets up forwarding. `by_advertisement` are the interfaces whose IPv6

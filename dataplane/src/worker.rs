@@ -15,6 +15,7 @@ use crate::channel::Channel;
 use crate::error::Error;
 use crate::jobs::{Callers, Jobs, queue};
 use crate::netns::Netns;
+use crate::sysctl::NodeSettings;
 
 /// RTNL serialises the writers anyway, and those that wait for it spin: two,
 /// so that a reader and a long deletion do not wait for each other.
@@ -95,7 +96,7 @@ impl Worker {
     }
 
     pub(crate) fn proc_sys(&self) -> &Path {
-        self.shared.proc_sys.get().map_or(Path::new("/proc/sys"), PathBuf::as_path)
+        self.shared.proc_sys.get_or_init(|| NodeSettings::default().proc_sys)
     }
 
     pub(crate) fn set_proc_sys(&self, path: &Path) {

@@ -11,7 +11,7 @@
 //! | [`binaries`] | where the programs are, and what to say when one is missing |
 //! | [`wait`], [`signals`] | awaiting a condition, and giving up when the user interrupts |
 //! | [`netns`], [`link`] | namespaces, and the cables between them with their faults |
-//! | [`story`] | failures that end with what the parties said |
+//! | [`story`], [`remains`] | failures that end with what the parties said; what stays behind |
 //! | [`facts`] | what the kernel says: links, addresses, routes, leftovers |
 //! | [`monitor`] | what happened to its routes meanwhile |
 //! | [`probe`] | ping, and TCP from one namespace to another |
@@ -31,7 +31,9 @@
 //! | [`speaker`] | flock's own speaker, alone |
 //! | [`capture`], [`sniffer`] | BGP on the wire: played by hand, and overheard |
 //! | [`interop`] | the matrix: our speaker with each router |
-//! | [`podman`], [`containerd`], [`cri`], [`pause`] | real runtimes |
+//! | [`podman`], [`containerd`], [`cri`], [`image`], [`pause`] | real runtimes, and images for them |
+//! | [`shipped`], [`container`] | what `deploy/` ships, and the agent in the container that it describes |
+//! | [`cluster`] | a real Kubernetes: control plane, nodes, a ToR |
 //! | [`bench`] | what the benchmarks share, and the one of the speaker |
 //!
 //! Every function returns a `Result`, so that a program that stops halfway
@@ -43,11 +45,14 @@ pub mod binaries;
 pub mod browser;
 pub mod capture;
 pub mod chain;
+pub mod cluster;
+pub mod container;
 pub mod containerd;
 pub mod cri;
 pub mod docs;
 pub mod fabric;
 pub mod facts;
+pub mod image;
 pub mod interop;
 pub mod link;
 pub mod manifests;
@@ -65,8 +70,10 @@ pub mod probe;
 pub mod process;
 pub mod raw;
 pub mod recorder;
+pub mod remains;
 pub mod router;
 pub mod schema;
+pub mod shipped;
 pub mod signals;
 pub mod sniffer;
 pub mod speaker;

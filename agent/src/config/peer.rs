@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
 use super::bgp::{PORT, asn};
+use super::is_object_name;
 use super::model::{
     Endpoint, Export, Families, Import, NextHop, Password, Peer, PeerAsn, Role, Ttl,
 };
@@ -202,6 +203,12 @@ fn password(wish: &schema::Password, mut at: At<'_>) -> Option<Password> {
                     at.key(key)
                         .amiss("it is missing; write the Secret's name and the key in its data");
                 }
+            }
+            if !secret.name.is_empty() && !is_object_name(&secret.name) {
+                at.key("name").wrong(
+                    &secret.name,
+                    "not the name of a Secret; write lower case letters, digits, '-' and '.'",
+                );
             }
             Some(Password::Secret { name: secret.name.clone(), key: secret.key.clone() })
         }

@@ -11,12 +11,15 @@ use super::name::{CONFLICT, DRAIN, LEARNED, LISTENER, PEER};
 use super::session::{self, Around};
 use super::{Doctor, shorten};
 use crate::bgp::{Conflict, Sessions};
+use crate::capabilities;
 use crate::cli::check::Finding;
 use crate::config::{self, NodeConfig};
 use crate::fib::{Lacking, Learned};
 
 /// More learned routes than these are not compared with the kernel: it would take too long.
 const COMPARED: usize = 50_000;
+/// Ports from here on are anybody's.
+const UNPRIVILEGED: u16 = 1024;
 
 impl Doctor {
     /// Everything about BGP.
@@ -34,7 +37,7 @@ impl Doctor {
         let sessions = self.bgp.sessions().await?;
         let life = Life { drained, young: self.is_young() };
         findings.extend(sessions_of(sessions.as_ref(), wanted, life));
-        findings.extend(listener(sessions.as_ref(), wanted));
+        findings.extend(listener(sessions.as_ref(), wanted, capabilities::may_bind()));
         if sessions.is_some() {
             findings.push(self.learned().await);
             findings.extend(conflicts(&self.bgp.conflicts().await));
@@ -104,7 +107,11 @@ fn sessions_of(
     findings
 }
 
-fn listener(sessions: Option<&Sessions>, wanted: Option<&config::Bgp>) -> Option<Finding> {
+fn listener(
+    sessions: Option<&Sessions>,
+    wanted: Option<&config::Bgp>,
+    may_bind: bool,
+) -> Option<Finding> {
     let (sessions, wanted) = (sessions?, wanted?);
     Some(match (wanted.listen_port, sessions.listening.first()) {
         (None, _) => Finding::ok(LISTENER, "spec.bgp.listenPort is 0: this node only dials"),
@@ -114,10 +121,16 @@ fn listener(sessions: Option<&Sessions>, wanted: Option<&config::Bgp>) -> Option
             format!(
                 "port {port} cannot be listened on: peers cannot connect, this node only dials"
             ),
-            format!(
-                "stop whatever has port {port} (`ss -ltnp sport = :{port}`), or set \
-                 spec.bgp.listenPort, and restart the agent"
-            ),
+            if may_bind || port >= UNPRIVILEGED {
+                format!(
+                    "stop whatever has port {port} (`ss -ltnp sport = :{port}`), or set \
+                     spec.bgp.listenPort, and restart the agent"
+                )
+            } else {
+                "give the agent the capability NET_BIND_SERVICE, or set spec.bgp.listenPort to 1024 \
+                 or more, and restart the agent"
+                    .to_owned()
+            },
         ),
     })
 }
@@ -231,12 +244,19 @@ mod tests {
         let (plain, quiet) = (wanted(ONE), wanted("{asn: 65001, listenPort: 0}"));
         let deaf = Sessions { listening: Vec::new(), ..sessions() };
         let status = |sessions: &Sessions, wanted: &config::Bgp| {
-            listener(Some(sessions), Some(wanted)).map(|finding| finding.status)
+            listener(Some(sessions), Some(wanted), true).map(|finding| finding.status)
         };
         assert_eq!(status(&sessions(), &plain), Some(Status::Ok));
         assert_eq!(status(&deaf, &plain), Some(Status::Warn));
         assert_eq!(status(&deaf, &quiet), Some(Status::Ok));
-        assert_eq!(listener(None, Some(&plain)), None);
+        assert_eq!(listener(None, Some(&plain), true), None);
+        let remedy = |wanted: &config::Bgp, may_bind: bool| {
+            listener(Some(&deaf), Some(wanted), may_bind).unwrap().remedy
+        };
+        assert!(remedy(&plain, true).contains("stop whatever has port 179"));
+        assert!(remedy(&plain, false).contains("capability NET_BIND_SERVICE"));
+        let high = wanted("{asn: 65001, listenPort: 1179}");
+        assert!(remedy(&high, false).contains("stop whatever has port 1179"));
     }
 
     #[test]

@@ -20,6 +20,8 @@ use crate::store::{Allocation, Key, State};
 
 /// How often a taken name or address is answered with the next one.
 const TRIES: usize = 16;
+/// ETH_MAX_MTU of linux/if_ether.h.
+const LARGEST_MTU: u32 = 65_535;
 /// How long an answer about the uplink holds.
 const MTU_IS_FRESH: Duration = Duration::from_secs(1);
 
@@ -170,7 +172,8 @@ impl Pods {
             None => self.dataplane.default_uplink().await,
         };
         let problem = match uplink {
-            Ok(Some(uplink)) => return uplink.mtu,
+            // That of `lo` is one more than a veth takes.
+            Ok(Some(uplink)) => return uplink.mtu.min(LARGEST_MTU),
             Ok(None) => "there is no way to the first peer, or no default route".to_owned(),
             Err(error) => error.to_string(),
         };

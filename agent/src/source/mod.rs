@@ -5,16 +5,19 @@
 //! agent never learns which source it has.
 
 mod directory;
+pub mod kubernetes;
 pub mod manifest;
 mod pods;
 mod secrets;
 pub mod standalone;
+mod standing;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::config::NodeConfig;
@@ -23,7 +26,7 @@ pub use pods::{Behind, Pods};
 pub use secrets::{SecretSeen, Secrets};
 
 /// A pod's name, as kubelet and manifests give it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PodKey {
     /// Its namespace; `default` where a manifest leaves it out.
     pub namespace: String,
@@ -38,7 +41,7 @@ impl fmt::Display for PodKey {
 }
 
 /// The few facts of a pod that flock acts on; nothing else is kept in memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodFacts {
     /// Namespace and name.
     pub key: PodKey,

@@ -13,6 +13,8 @@ pub enum SecretSeen {
     There(BTreeMap<String, Secret>),
     /// It does not exist.
     Missing,
+    /// The API server does not say, in these words.
+    Untold(String),
 }
 
 /// The Secrets of the agent's namespace, by name; only those that were asked for.
@@ -56,6 +58,7 @@ impl Secrets {
         let shown = format!("the Secret {namespace}/{name}");
         match self.seen.get(name) {
             None => Err(format!("{shown} is not known yet: the API server has not told")),
+            Some(SecretSeen::Untold(why)) => Err(format!("{shown} is not known yet: {why}")),
             Some(SecretSeen::Missing) => {
                 Err(format!("{shown} does not exist; create it, with the key {key}"))
             }

@@ -60,12 +60,20 @@ pub struct Listen {
 
 /// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}")]
+#[error("cannot listen on {address}{}", without(.source))]
 pub struct StartError {
     /// Which.
     pub address: SocketAddr,
     /// The system's words.
     pub source: io::Error,
+}
+
+/// The one thing that a permission can be denied for here.
+fn without(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => " without the capability NET_BIND_SERVICE",
+        _ => "",
+    }
 }
 
 /// A speaker that runs.

@@ -10,6 +10,7 @@ mod builder;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -152,7 +153,6 @@ impl Node {
 
     /// Starts the agent with more environment, such as `FLOCK_FAULT`.
     pub fn start_with(&mut self, environment: &[(&str, &str)]) -> Result<()> {
-        ensure!(self.agent.is_none(), "the agent of {} runs already", self.name);
         let mut command = self.netns.command(binaries::flock_agent()?)?;
         command
             .arg("run")
@@ -163,8 +163,14 @@ impl Node {
             .args(["--admin-socket".as_ref(), self.admin_socket().as_os_str()])
             .args(["--spool".as_ref(), self.spool().as_os_str()])
             .envs(environment.iter().copied());
+        self.start_by(&mut command)
+    }
+
+    /// Starts the agent by a command of somebody who houses it otherwise.
+    pub(crate) fn start_by(&mut self, command: &mut Command) -> Result<()> {
+        ensure!(self.agent.is_none(), "the agent of {} runs already", self.name);
         let what = format!("the agent of {}", self.name);
-        self.agent = Some(Daemon::start(&what, &mut command, &self.file("agent.log"))?);
+        self.agent = Some(Daemon::start(&what, command, &self.file("agent.log"))?);
         Ok(())
     }
 

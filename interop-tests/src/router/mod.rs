@@ -51,6 +51,7 @@ use rustix::process::Signal;
 pub use self::config::{Config, Family, Peer, Role, Route};
 use self::driver::{Driver, Site};
 use self::part::Part;
+pub(crate) use self::part::{await_left as await_podman_left, podman};
 pub use self::table::Path;
 use crate::names;
 use crate::netns::Netns;

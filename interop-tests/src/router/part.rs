@@ -196,7 +196,7 @@ fn runs(pid: i32) -> bool {
 /// Awaits that podman has left the directory, storage unmounted: after a container's end its monitor
 /// starts another podman to tidy up, which would put things back into a
 /// directory that is being removed.
-pub(super) fn await_left(home: &Path) -> Result<()> {
+pub(crate) fn await_left(home: &Path) -> Result<()> {
     let path = home.as_os_str().as_encoded_bytes();
     let names = |file: PathBuf| {
         let line = fs::read(file).unwrap_or_default();
@@ -245,7 +245,8 @@ pub(super) fn as_written(log: &str) -> String {
     text
 }
 
-fn podman(home: &Path) -> Result<Command> {
+/// podman with storage of its own below a directory.
+pub(crate) fn podman(home: &Path) -> Result<Command> {
     let conf = home.join("containers.conf");
     if !conf.exists() {
         fs::write(&conf, "[engine]\nevents_logger = \"none\"\n")?;
