@@ -9,11 +9,12 @@ use flock_cni::error::{self, CniError};
 use flock_cni::result::CniResult;
 use flock_dataplane::{Error as KernelError, Netns, Wired, fault};
 
-use super::book::{self, Draft, Phase};
+use super::book::{self, Draft, Phase, ReserveError};
 use super::call::Call;
 use super::{DEFAULT_MTU, Pods, answer, closed, failed, link, name_in_log};
 use crate::annotations;
 use crate::config::{Endpoint, NodeConfig};
+use crate::incidents::Incident;
 use crate::source::{PodFacts, PodKey, Unfound};
 use crate::store::{Allocation, Key, State};
 
@@ -245,6 +246,10 @@ impl Pods {
                 Err((_, true)) if !last => drop(self.reaper.settle().await),
                 Err((error, _)) => {
                     self.metrics.ipam.failed(&error);
+                    if matches!(error, ReserveError::Ipam(_)) {
+                        let reason = error.to_string();
+                        self.incidents.tell(Incident::PoolExhausted { reason });
+                    }
                     return Err(CniError::new(error::TRY_AGAIN_LATER, error.to_string()));
                 }
             }
