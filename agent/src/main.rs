@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         Command::Drain(args) => cli::drain::run(&args),
         Command::LogLevel(args) => cli::log_level::run(&args),
         Command::Install(args) => install_once(&args),
+        Command::Crd { output } => cli::crd::run(output),
         Command::Schema { name } => cli::schema::run(name.as_deref()),
         Command::Completions { shell } => cli::completions::run(shell),
     };

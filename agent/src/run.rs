@@ -16,6 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::bgp::{Bgp, Starting};
 use crate::cli::Run;
 use crate::doctor::Doctor;
+use crate::kubernetes::client::{self, Cluster};
 use crate::metrics::{Metrics, Scrape};
 use crate::news::News;
 use crate::notify::Watcher;
@@ -26,7 +27,7 @@ use crate::reconcile::Reconciler;
 use crate::server::desk::Desk;
 use crate::server::socket::{self, Socket};
 use crate::server::{admin, cni, http};
-use crate::source::{NodeState, Source, standalone};
+use crate::source::{NodeState, Source, kubernetes, standalone};
 use crate::store::{Allocation, Store};
 use crate::{install, log};
 
@@ -88,12 +89,13 @@ struct Agent {
 impl Agent {
     /// Everything that can be refused at once, before anything is changed.
     async fn prepare(args: Run) -> anyhow::Result<Self> {
-        let Some(directory) = args.standalone.clone() else {
-            bail!("Kubernetes as a source is not part of this version; use --standalone DIR");
-        };
         let node = node_name(&args);
-        let version = env!("CARGO_PKG_VERSION");
-        tracing::info!(version, node, standalone = %directory.display(), "starting");
+        let cluster = cluster(&args).await?;
+        let from = match (&args.standalone, &cluster) {
+            (Some(directory), _) => directory.display().to_string(),
+            (None, cluster) => cluster.as_ref().map(|c| c.server.clone()).unwrap_or_default(),
+        };
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), node, from, "starting");
         let metrics = Metrics::start();
         let port = match args.http {
             Some(address) => Some(http::listen(address).await?),
@@ -111,7 +113,7 @@ impl Agent {
             &node,
             metrics.store.clone(),
         )?;
-        let source = standalone::start(&directory, metrics.clone())?;
+        let source = source(&args, cluster.as_ref(), &node, metrics.clone()).await?;
         let dataplane = Dataplane::start().context("cannot talk to the kernel")?;
         dataplane
             .prepare_node(&NodeSettings::default())
@@ -137,6 +139,7 @@ impl Agent {
         )
         .map_err(anyhow::Error::msg)?;
         let sessions = bgp.ready_sessions();
+        let source_is_complete = source.is_complete();
         let pods = Pods::new(Parts {
             ledger,
             store,
@@ -144,7 +147,7 @@ impl Agent {
             source,
             reconciler,
             sessions,
-            names_required: false,
+            names_required: source_is_complete,
             metrics: metrics.clone(),
         });
         // Needs no NodeConfig: the pods that are there go on without one.
@@ -278,6 +281,31 @@ async fn recover(
     speaker.begin();
     tokio::spawn(repair::follow(pods.clone(), drifts, bgp.clone()));
     Ok(())
+}
+
+/// The API server, where NodeConfig and pods come from one.
+async fn cluster(args: &Run) -> anyhow::Result<Option<Cluster>> {
+    if args.standalone.is_some() {
+        return Ok(None);
+    }
+    let namespace = args.namespace.as_deref().filter(|name| !name.is_empty());
+    let kubeconfig = args.kubeconfig.as_deref().filter(|path| !path.as_os_str().is_empty());
+    Ok(Some(client::prepare(kubeconfig, namespace).await?))
+}
+
+async fn source(
+    args: &Run,
+    cluster: Option<&Cluster>,
+    node: &str,
+    metrics: Arc<Metrics>,
+) -> anyhow::Result<Source> {
+    if let Some(directory) = &args.standalone {
+        return Ok(standalone::start(directory, metrics)?);
+    }
+    let Some(cluster) = cluster else { bail!("there is neither --standalone nor an API server") };
+    let beside_the_socket = args.socket.parent().unwrap_or(Path::new("/"));
+    let places = kubernetes::Places { state_dir: &args.state_dir, run_dir: beside_the_socket };
+    Ok(kubernetes::start(cluster, node, places, metrics).await?)
 }
 
 fn node_name(args: &Run) -> String {

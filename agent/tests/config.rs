@@ -8,6 +8,9 @@
     reason = "a test says that something is wrong by panicking"
 )]
 
+#[allow(dead_code, reason = "not all of it is needed here")]
+mod apiserver;
+
 use std::time::Duration;
 
 use flock_agent::config::{
@@ -29,6 +32,7 @@ fn with_peer(peer: &str) -> String {
 }
 
 fn good(yaml: &str) -> NodeConfig {
+    apiserver::accepts(yaml);
     parse(yaml).unwrap_or_else(|error| panic!("{yaml}\n{error}"))
 }
 

@@ -43,6 +43,21 @@ pub struct SandboxStatus {
     pub netns: PathBuf,
 }
 
+/// A sandbox in the runtime's list.
+#[derive(Debug, Clone)]
+pub struct Sandbox {
+    /// Its id.
+    pub id: String,
+    /// The name of its pod.
+    pub pod_name: String,
+    /// The uid of its pod.
+    pub pod_uid: String,
+    /// The namespace of its pod.
+    pub pod_namespace: String,
+    /// Whether it runs; one that ended is listed until it is removed.
+    pub ready: bool,
+}
+
 /// A client of a runtime's socket.
 #[derive(Debug, Clone)]
 pub struct Client {
@@ -107,9 +122,27 @@ impl Client {
 
     /// ListPodSandbox: the ids.
     pub fn list_pod_sandbox(&self) -> Result<Vec<String>> {
+        Ok(self.sandboxes()?.into_iter().map(|sandbox| sandbox.id).collect())
+    }
+
+    /// ListPodSandbox, with whose they are.
+    pub fn sandboxes(&self) -> Result<Vec<Sandbox>> {
         let answer = self.call("ListPodSandbox", &[])?;
         let answer = fields(&answer)?;
-        answer.messages(1).map(|item| Ok(fields(item)?.text(1))).collect()
+        let sandbox = |item| {
+            // PodSandbox: id = 1, metadata = 2 (name = 1, uid = 2, namespace = 3), state = 3 with 0
+            // for ready, which is left out as every zero is.
+            let item = fields(item)?;
+            let metadata = fields(item.message(2).context("a sandbox of nobody")?)?;
+            Ok(Sandbox {
+                id: item.text(1),
+                pod_name: metadata.text(1),
+                pod_uid: metadata.text(2),
+                pod_namespace: metadata.text(3),
+                ready: item.numbers.get(&3).is_none_or(|state| *state == 0),
+            })
+        };
+        answer.messages(1).map(sandbox).collect()
     }
 
     /// PodSandboxStatus, with what containerd adds when asked to be verbose.

@@ -11,7 +11,7 @@
 //! | [`binaries`] | where the programs are, and what to say when one is missing |
 //! | [`wait`], [`signals`] | awaiting a condition, and giving up when the user interrupts |
 //! | [`netns`], [`link`] | namespaces, and the cables between them with their faults |
-//! | [`story`] | failures that end with what the parties said |
+//! | [`story`], [`remains`] | failures that end with what the parties said; what stays behind |
 //! | [`facts`] | what the kernel says: links, addresses, routes, leftovers |
 //! | [`monitor`] | what happened to its routes meanwhile |
 //! | [`probe`] | ping, and TCP from one namespace to another |
@@ -33,6 +33,8 @@
 //! | [`interop`] | the matrix: our speaker with each router |
 //! | [`podman`], [`containerd`], [`cri`], [`pause`] | real runtimes |
 //! | [`shipped`], [`container`] | what `deploy/` ships, and the agent in the container that it describes |
+//! | [`podman`], [`containerd`], [`cri`], [`image`], [`pause`] | real runtimes, and images for them |
+//! | [`cluster`] | a real Kubernetes: control plane, nodes, a ToR |
 //! | [`bench`] | what the benchmarks share, and the one of the speaker |
 //!
 //! Every function returns a `Result`, so that a program that stops halfway
@@ -45,11 +47,13 @@ pub mod browser;
 pub mod capture;
 pub mod chain;
 pub mod container;
+pub mod cluster;
 pub mod containerd;
 pub mod cri;
 pub mod docs;
 pub mod fabric;
 pub mod facts;
+pub mod image;
 pub mod interop;
 pub mod link;
 pub mod manifests;
@@ -67,6 +71,7 @@ pub mod probe;
 pub mod process;
 pub mod raw;
 pub mod recorder;
+pub mod remains;
 pub mod router;
 pub mod schema;
 pub mod shipped;

@@ -5,6 +5,7 @@
 //! at once, so that the destructors get their turn.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,10 +26,36 @@ pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
-/// Fails once [`interrupt`] was called; for use between the steps of a program.
+/// When every wait is to give up, if that is decided.
+static DEADLINE: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// A limit for everything that is awaited while it lives: for a program that goes on with the next
+/// thing when this one takes too long. There is one at a time.
+#[derive(Debug)]
+pub struct Limit(());
+
+impl Limit {
+    /// From now on, for this long.
+    pub fn set(limit: Duration) -> Self {
+        *DEADLINE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + limit);
+        Self(())
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        *DEADLINE.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// Fails once [`interrupt`] was called or a [`Limit`] is over; for use between the steps of a program.
 pub fn go_on() -> Result<()> {
     if interrupted() {
         bail!("interrupted");
+    }
+    let deadline = *DEADLINE.lock().unwrap_or_else(PoisonError::into_inner);
+    if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        bail!("its time is over");
     }
     Ok(())
 }

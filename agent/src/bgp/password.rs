@@ -1,4 +1,4 @@
-//! The passwords of peers, from files (Secrets later). Decides when a password cannot be used: then
+//! The passwords of peers, from files and Secrets. Decides when a password cannot be used: then
 //! its peer stays down with that as its last error, and never speaks without.
 //!
 //! The folders of the files are watched, so that a password that is put there or replaced is taken
@@ -18,24 +18,29 @@ use tokio::task::JoinSet;
 
 use crate::config::{Bgp, Password};
 use crate::notify::Watcher;
+use crate::source::Secrets;
 
 /// TCP_MD5SIG_MAXKEYLEN of linux/tcp.h.
 const LONGEST: usize = 80;
 
 /// The password, or why the peer has to stay down.
-pub(super) fn read(password: &Password) -> Result<Secret, String> {
-    let file = match password {
-        Password::File(file) => file,
-        Password::Secret { name, key } => {
-            return Err(format!(
-                "password: the Secret {name} (key {key}) needs Kubernetes; write file: in standalone mode"
-            ));
+pub(super) fn read(password: &Password, secrets: &Secrets) -> Result<Secret, String> {
+    match password {
+        Password::File(file) => {
+            let shown = file.display().to_string();
+            let text = bounded(file).map_err(|error| format!("password: {shown}: {error}"))?;
+            usable(&text, &shown)
         }
-    };
-    let shown = file.display();
-    let text = bounded(file).map_err(|error| format!("password: {shown}: {error}"))?;
+        Password::Secret { name, key } => {
+            let value = secrets.value(name, key).map_err(|why| format!("password: {why}"))?;
+            usable(&value.0, &format!("the key {key} of the Secret {name}"))
+        }
+    }
+}
+
+fn usable(text: &[u8], shown: &str) -> Result<Secret, String> {
     // An editor ends the last line; the newline is nobody's password.
-    let text = text.strip_suffix(b"\n").unwrap_or(&text);
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
     let text = text.strip_suffix(b"\r").unwrap_or(text);
     match text.len() {
         0 => Err(format!("password: {shown} is empty; write the password into it")),
@@ -107,13 +112,15 @@ async fn watch(mut watcher: Watcher, changed: Arc<Notify>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::SecretSeen;
 
     #[test]
     fn what_is_a_password_and_what_keeps_a_peer_down() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("tor-a");
         let asked = Password::File(file.clone());
-        assert!(read(&asked).unwrap_err().contains("tor-a: No such file"), "missing");
+        let none = Secrets::default();
+        assert!(read(&asked, &none).unwrap_err().contains("tor-a: No such file"), "missing");
         for (text, password) in [
             ("secret", Some("secret")),
             ("secret\n", Some("secret")),
@@ -124,17 +131,36 @@ mod tests {
             ("\n", None),
         ] {
             std::fs::write(&file, text).unwrap();
-            let found = read(&asked).map(|secret| secret.0.to_vec());
+            let found = read(&asked, &none).map(|secret| secret.0.to_vec());
             assert_eq!(found.ok().as_deref(), password.map(str::as_bytes), "{text:?}");
         }
         std::fs::write(&file, "x".repeat(LONGEST)).unwrap();
-        assert!(read(&asked).is_ok());
+        assert!(read(&asked, &none).is_ok());
         std::fs::write(&file, "x".repeat(LONGEST + 1)).unwrap();
-        assert!(read(&asked).unwrap_err().contains("longer than the 80 bytes"));
+        assert!(read(&asked, &none).unwrap_err().contains("longer than the 80 bytes"));
         std::fs::write(&file, "x".repeat(1 << 20)).unwrap();
-        assert!(read(&asked).is_err(), "not read to its end");
-        assert!(read(&Password::File(dir.path().into())).unwrap_err().contains("regular"));
+        assert!(read(&asked, &none).is_err(), "not read to its end");
+        assert!(read(&Password::File(dir.path().into()), &none).unwrap_err().contains("regular"));
         let secret = Password::Secret { name: "tor".into(), key: "password".into() };
-        assert!(read(&secret).unwrap_err().contains("Kubernetes"));
+        assert!(read(&secret, &none).unwrap_err().contains("Kubernetes"));
+    }
+
+    #[test]
+    fn a_secret_that_is_not_there_keeps_a_peer_down() {
+        let asked = Password::Secret { name: "tor".into(), key: "password".into() };
+        let mut secrets = Secrets::of("flock-system");
+        let why = |secrets: &Secrets| read(&asked, secrets).unwrap_err();
+        assert!(why(&secrets).contains("flock-system/tor is not known yet"));
+        secrets.set("tor", Some(SecretSeen::Missing));
+        assert!(why(&secrets).contains("does not exist; create it, with the key password"));
+        let there = |key: &str, value: &[u8]| {
+            Some(SecretSeen::There([(key.to_owned(), Secret(value.into()))].into()))
+        };
+        secrets.set("tor", there("other", b"x"));
+        assert!(why(&secrets).contains("has no key password"));
+        secrets.set("tor", there("password", b""));
+        assert!(why(&secrets).contains("is empty"), "{}", why(&secrets));
+        secrets.set("tor", there("password", b"secret\n"));
+        assert_eq!(&*read(&asked, &secrets).unwrap().0, b"secret");
     }
 }

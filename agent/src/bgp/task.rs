@@ -33,7 +33,7 @@ use crate::fib::Fib;
 use crate::log::Lasting;
 use crate::news::News;
 use crate::reconcile::Reconciler;
-use crate::source::{Source, World};
+use crate::source::{Secrets, Source, World};
 
 /// How long withdrawals may take before sessions are closed all the same.
 const WITHDRAWN_WITHIN: Duration = Duration::from_secs(5);
@@ -103,8 +103,8 @@ pub(super) struct Task {
     ways: BTreeMap<IpAddr, u32>,
     /// The addresses that peers are dialled from.
     sources: BTreeMap<String, IpAddr>,
-    /// The NodeConfig that the speaker follows.
-    followed: Option<Arc<NodeConfig>>,
+    /// The NodeConfig that the speaker follows, and the Secrets that it names.
+    followed: (Option<Arc<NodeConfig>>, Secrets),
     /// When that was last looked at, and is to be again.
     looked: Option<Instant>,
     look_at: Option<Instant>,
@@ -132,7 +132,7 @@ impl Task {
             drain_again: None,
             ways: BTreeMap::new(),
             sources: BTreeMap::new(),
-            followed: None,
+            followed: Default::default(),
             looked: None,
             look_at: Some(Instant::now()),
             ended: false,
@@ -213,10 +213,12 @@ impl Task {
         true
     }
 
-    /// The NodeConfig is the one that the speaker follows: only pods changed.
+    /// NodeConfig and Secrets are those that the speaker follows: only pods changed.
     fn is_followed(&self) -> bool {
         let world = self.around.source.world();
-        world.node.config().map(Arc::as_ptr) == self.followed.as_ref().map(Arc::as_ptr)
+        let (config, secrets) = &self.followed;
+        world.node.config().map(Arc::as_ptr) == config.as_ref().map(Arc::as_ptr)
+            && world.secrets == *secrets
     }
 
     /// What there is to follow is looked at, now or so long after the last look.
@@ -244,7 +246,7 @@ impl Task {
         let world = self.around.source.world();
         let config = world.node.config().cloned();
         let followed = self.is_followed();
-        self.followed = config.clone();
+        self.followed = (config.clone(), world.secrets.clone());
         let speaks = config.as_ref().and_then(|config| Some((config, config.bgp.as_ref()?)));
         let Some((config, bgp)) = speaks else {
             // Before the first NodeConfig, what a former life left is kept.

@@ -5,6 +5,7 @@ mod ask;
 pub mod bgp;
 pub mod check;
 pub mod completions;
+pub mod crd;
 #[cfg(test)]
 mod desk;
 pub mod drain;
@@ -70,6 +71,13 @@ pub enum Command {
     /// Install the plugin and its configuration, once, without running the agent
     #[command(after_help = INSTALL_HELP)]
     Install(Install),
+    /// Print the CustomResourceDefinition of NodeConfig, for a cluster
+    #[command(after_help = crd::HELP)]
+    Crd {
+        /// The form of the definition
+        #[arg(short, long, value_name = "FORM", default_value = "yaml")]
+        output: crd::CrdForm,
+    },
     /// Print the JSON Schema of what a command answers with -o json
     #[command(after_help = schema::HELP)]
     Schema {
@@ -110,7 +118,10 @@ Examples:
   # On one Linux host, without Kubernetes: DIR holds nodeconfig.yaml and pods/*.yaml
   flock-agent run --standalone DIR
 
-  # The same, and make it the node's CNI
+  # On a node of a cluster, outside of a pod
+  flock-agent run --kubeconfig /etc/flock/kubeconfig --node-name node-1
+
+  # Make it the node's CNI
   flock-agent run --standalone DIR --install-cni /opt/cni/bin:/etc/cni/net.d";
 
 /// How the agent runs.
@@ -169,6 +180,14 @@ pub struct Run {
     /// Take NodeConfig and pods from this directory instead of Kubernetes
     #[arg(long, env = "FLOCK_STANDALONE", hide_env_values = true, value_name = "DIR")]
     pub standalone: Option<PathBuf>,
+
+    /// Reach the API server as this file says; as the service account of its pod when absent
+    #[arg(long, env = "KUBECONFIG", hide_env_values = true, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// The namespace of the Secrets that a NodeConfig names; that of its pod when absent
+    #[arg(long, env = "POD_NAMESPACE", hide_env_values = true, value_name = "NAME")]
+    pub namespace: Option<String>,
 
     /// Install the plugin and, once the agent can serve, its configuration
     #[arg(

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use super::community;
 use super::model::{Bgp, Peer};
 use super::problem::At;
-use super::{peer, schema};
+use super::{bounds, peer, schema};
 
 /// RFC 4271 §8.2.1.3; also what IANA assigned.
 pub(super) const PORT: u16 = 179;
@@ -25,7 +25,7 @@ pub(super) fn read(bgp: &schema::Bgp, mut at: At<'_>) -> Option<Bgp> {
         None => Some(PORT),
     };
     let communities = community::read(bgp.communities.as_deref(), at.key("communities"));
-    let peers = peers(bgp.peers.as_deref().unwrap_or_default(), at.key("peers"));
+    let peers = peers(bgp.peers.as_deref(), at.key("peers"));
     Some(Bgp {
         asn: own?,
         router_id,
@@ -64,8 +64,9 @@ fn router_id(text: &str, mut at: At<'_>) -> Option<Ipv4Addr> {
     }
 }
 
-fn peers(list: &[schema::Peer], mut at: At<'_>) -> Vec<Peer> {
+fn peers(list: Option<&[schema::Peer]>, mut at: At<'_>) -> Vec<Peer> {
     let mut found: Vec<Peer> = Vec::new();
+    let list = at.at_most(bounds::PEERS, list);
     for (i, wish) in list.iter().enumerate() {
         let mut at = at.index(i);
         let twice = |name: &Option<String>, get: fn(&schema::Peer) -> &Option<String>| {

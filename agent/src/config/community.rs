@@ -4,6 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::bounds;
 use super::problem::At;
 
 /// A standard community: four bytes, the upper two usually an AS number.
@@ -85,7 +86,7 @@ fn decimal<T: FromStr>(text: &str) -> Option<T> {
 /// All of a list; problems are collected and the rest is read.
 pub(super) fn read(list: Option<&[String]>, mut at: At<'_>) -> Communities {
     let mut found = Communities::default();
-    for (i, text) in list.unwrap_or_default().iter().enumerate() {
+    for (i, text) in at.at_most(bounds::COMMUNITIES, list).iter().enumerate() {
         let mut at = at.index(i);
         let Some(community) = at.take(text, text.trim().parse::<Either>()) else {
             continue;

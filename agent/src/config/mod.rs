@@ -7,6 +7,7 @@
 //! module sees a schema type.
 
 mod bgp;
+mod bounds;
 mod community;
 mod duration;
 mod model;
@@ -25,3 +26,13 @@ pub use model::{
 pub use prefix_rule::PrefixRule;
 pub use problem::{ConfigError, Problem};
 pub use validate::{parse, parse_object, validate};
+
+/// RFC 1123, as Kubernetes asks of the names of most objects; so one cannot say more in a field
+/// selector than it should.
+pub fn is_object_name(name: &str) -> bool {
+    let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    (1..=253).contains(&name.len())
+        && name.chars().all(|c| edge(c) || c == '-' || c == '.')
+        && name.starts_with(edge)
+        && name.ends_with(edge)
+}

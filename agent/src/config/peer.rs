@@ -5,16 +5,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
 use super::bgp::{PORT, asn};
+use super::is_object_name;
 use super::model::{
     Endpoint, Export, Families, Import, NextHop, Password, Peer, PeerAsn, Role, Ttl,
 };
 use super::problem::At;
-use super::{community, schema, session};
+use super::{bounds, community, schema, session};
 use crate::ipam;
 
 const MAX_PREFIXES: u32 = 1000;
-/// More than this is a mistake: routers commonly refuse long paths.
-const MOST_PREPENDS: u8 = 32;
 
 /// The peer, or problems and nothing.
 pub(super) fn read(wish: &schema::Peer, at: &mut At<'_>) -> Option<Peer> {
@@ -205,6 +204,12 @@ fn password(wish: &schema::Password, mut at: At<'_>) -> Option<Password> {
                         .amiss("it is missing; write the Secret's name and the key in its data");
                 }
             }
+            if !secret.name.is_empty() && !is_object_name(&secret.name) {
+                at.key("name").wrong(
+                    &secret.name,
+                    "not the name of a Secret; write lower case letters, digits, '-' and '.'",
+                );
+            }
             Some(Password::Secret { name: secret.name.clone(), key: secret.key.clone() })
         }
         (None, Some(file)) if Path::new(file).is_absolute() => {
@@ -242,7 +247,8 @@ fn ttl(wish: &schema::Peer, at: &mut At<'_>) -> Ttl {
 
 fn import(wish: &schema::Import, mut at: At<'_>) -> Option<Import> {
     let mut accept = Vec::new();
-    for (i, text) in wish.accept.as_deref().unwrap_or_default().iter().enumerate() {
+    let rules = at.key("accept").at_most(bounds::RULES, wish.accept.as_deref());
+    for (i, text) in rules.iter().enumerate() {
         let mut accept_at = at.key("accept");
         let mut at = accept_at.index(i);
         let Some(rule) = at.take(text, text.parse()) else {
@@ -269,7 +275,7 @@ fn export(wish: &schema::Export, mut at: At<'_>) -> Export {
         med: wish.med.and_then(|value| at.key("med").number(value, 0, u32::MAX)),
         prepend: wish
             .prepend
-            .and_then(|times| at.key("prepend").number(times, 0, MOST_PREPENDS))
+            .and_then(|times| at.key("prepend").number(times, 0, bounds::PREPENDS))
             .unwrap_or_default(),
     }
 }

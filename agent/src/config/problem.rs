@@ -94,6 +94,15 @@ impl<'a> At<'a> {
         read.map_err(|error| self.wrong(value, error.to_string())).ok()
     }
 
+    /// As much of a list as it may have; more is a problem, and not looked at.
+    pub(super) fn at_most<'l, T>(&mut self, most: usize, list: Option<&'l [T]>) -> &'l [T] {
+        let list = list.unwrap_or_default();
+        if list.len() > most {
+            self.amiss(format!("it has {} entries; write at most {most}", list.len()));
+        }
+        list.get(..most).unwrap_or(list)
+    }
+
     /// A number within bounds, or a problem and nothing.
     pub(super) fn number<T>(&mut self, value: i64, least: T, most: T) -> Option<T>
     where

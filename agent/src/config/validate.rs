@@ -13,14 +13,12 @@ use serde_path_to_error::{Path, Segment};
 use super::duration::{self, Bounds};
 use super::model::{FamilyDefaults, NodeConfig, Readiness};
 use super::problem::{At, ConfigError, Problem};
-use super::{bgp, schema};
+use super::{bgp, bounds, schema};
 use crate::annotations::IP_ALGO;
 use crate::ipam::{self, BadNetwork};
 
 const API_VERSION: &str = "flock.fritzlab.net/v1alpha1";
 const KIND: &str = "NodeConfig";
-/// RFC 8200 §5: no IPv6 link may have less.
-const LEAST_MTU: u32 = 1280;
 const READINESS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Reads one NodeConfig from YAML (and so from JSON).
@@ -146,7 +144,8 @@ pub fn validate(config: &schema::NodeConfig) -> Result<NodeConfig, ConfigError> 
     let mut at = root.key("spec");
     let cidr6 = pools(spec.cidr6.as_deref(), ipam::pool_v6, at.key("cidr6"));
     let cidr4 = pools(spec.cidr4.as_deref(), ipam::pool_v4, at.key("cidr4"));
-    let mtu = spec.mtu.and_then(|mtu| at.key("mtu").number(mtu, LEAST_MTU, 65_535));
+    let mtu =
+        spec.mtu.and_then(|mtu| at.key("mtu").number(mtu, bounds::LEAST_MTU, bounds::MOST_MTU));
     let bgp = spec.bgp.as_ref().and_then(|bgp| bgp::read(bgp, at.key("bgp")));
     let readiness = spec
         .readiness
@@ -207,7 +206,7 @@ fn pools<N: Pool>(
     mut at: At<'_>,
 ) -> Vec<N> {
     let mut found: Vec<N> = Vec::new();
-    for (i, text) in list.unwrap_or_default().iter().enumerate() {
+    for (i, text) in at.at_most(bounds::NETWORKS, list).iter().enumerate() {
         let mut at = at.index(i);
         let Some(net) = at.take(text, read(text.trim())) else {
             continue;

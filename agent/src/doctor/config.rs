@@ -1,6 +1,6 @@
 //! What the node was told: the NodeConfig, manifests, and how full its pools are. Pure.
 
-use super::name::{MANIFEST, NODE_CONFIG, POOL, SERVING};
+use super::name::{API_SERVER, MANIFEST, NODE_CONFIG, POOL, SERVING};
 use crate::cli::check::Finding;
 use crate::ipam::PoolCounters;
 use crate::source::{NodeState, Standing, World};
@@ -51,6 +51,19 @@ pub(super) fn node_config(node: &NodeState) -> Vec<Finding> {
         )
     }));
     findings
+}
+
+/// Where pods and NodeConfig are told of by an API server, whether it does.
+pub(super) fn api_server(world: &World) -> Finding {
+    match &world.away {
+        Some(away) => Finding::warn(
+            API_SERVER,
+            format!("has not answered since {}: {}", away.since.strftime("%FT%TZ"), away.reason),
+            "pods and routes go on from what was known; new pods wait until it is reached, and may \
+             be served, again: network, its address, the agent's token and roles",
+        ),
+        None => Finding::ok(API_SERVER, format!("answers; pods known: {}", world.pods.len())),
+    }
 }
 
 /// Manifests that cannot be used.
@@ -159,11 +172,20 @@ mod tests {
         let world = |bad: usize| World {
             node: NodeState::Unknown { reason: String::new() },
             pods: Pods::default(),
+            secrets: Default::default(),
+            object: None,
+            away: None,
             problems: Arc::new(
                 (0..bad).map(|n| (format!("pods/{n}"), "x".into())).collect::<BTreeMap<_, _>>(),
             ),
         };
         assert_eq!(manifests(&world(0))[0].status, Status::Ok);
+        assert_eq!(api_server(&world(0)).status, Status::Ok);
+        let away =
+            crate::source::Away { since: jiff::Timestamp::UNIX_EPOCH, reason: "no way".into() };
+        let found = api_server(&World { away: Some(away), ..world(0) });
+        assert_eq!(found.status, Status::Warn);
+        assert!(found.message.contains("since 1970-01-01T00:00:00Z: no way"), "{}", found.message);
         assert_eq!(manifests(&world(20)).len(), 20);
         let many = manifests(&world(1000));
         assert_eq!(many.len(), 21);

@@ -80,7 +80,11 @@ impl Doctor {
         let config = world.node.config().cloned();
         let book = self.book().await?;
         let mut findings = config::node_config(&world.node);
-        findings.extend(config::manifests(&world));
+        if self.pods.source.is_complete() {
+            findings.push(config::api_server(&world));
+        } else {
+            findings.extend(config::manifests(&world));
+        }
         let refused = self.pods.status().await.err().map(|error| error.msg);
         findings.extend(config::serving(&world, refused));
         let rooms = tokio::join!(

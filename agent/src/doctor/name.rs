@@ -1,6 +1,7 @@
 //! What the doctor calls its checks: a contract, as scripts select findings by these names.
 
 pub(super) const NODE_CONFIG: &str = "NodeConfig";
+pub(super) const API_SERVER: &str = "API server";
 pub(super) const MANIFEST: &str = "pod manifest";
 pub(super) const SERVING: &str = "serving";
 pub(super) const POOL: &str = "pool";

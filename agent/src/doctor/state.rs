@@ -12,7 +12,7 @@ use super::name::{ADDRESSES, LEAKS, LINKS, ROUTES};
 use super::shorten;
 use crate::cli::check::Finding;
 use crate::pods::book::{Attachment, Phase, own_addresses};
-use crate::pods::{called, pod_key};
+use crate::pods::called;
 use crate::reconcile::Picture;
 use crate::reconcile::desired;
 use crate::source::Pods;
@@ -190,7 +190,7 @@ pub(super) fn leaked(book: &[Attachment], pods: &Pods, manifests_required: bool)
         a.phase == Phase::Serving
             && !a.record.pod_name.is_empty()
             && had_manifest(a)
-            && pods.get(&pod_key(&a.record)).is_none()
+            && pods.behind(&a.record).facts().is_none()
     };
     let names: BTreeSet<String> =
         book.iter().filter(unknown).map(|attachment| called(&attachment.record)).collect();

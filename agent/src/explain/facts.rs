@@ -96,6 +96,8 @@ pub(crate) struct Pod {
     /// `None`: the source knows nothing of it, and it counts as Ready.
     pub(crate) ready: Option<bool>,
     pub(crate) terminating: bool,
+    /// The API server does not have it any more.
+    pub(crate) gone: bool,
     pub(crate) interface: String,
 }
 

@@ -18,7 +18,7 @@ use crate::fib;
 use crate::pods::book::{Attachment, Book, own_addresses};
 use crate::pods::{Pods, called, pod_key};
 use crate::reconcile;
-use crate::source::{NodeState, PodFacts, Standing, World};
+use crate::source::{Behind, NodeState, PodFacts, Standing, World};
 
 /// So much of what is inside a prefix is named.
 const INSIDE: usize = 100;
@@ -87,10 +87,9 @@ impl Gather<'_> {
         let host = (prefix.prefix_len() == prefix.max_prefix_len()).then(|| prefix.addr());
         let (origin, within, put) = self.origin(prefix, &world).await;
         let learned = self.bgp.fib().standing(prefix).await;
-        let facts_of = |attachment: &Attachment| world.pods.get(&pod_key(&attachment.record));
         let pods = holders
             .iter()
-            .map(|(attachment, by)| pod(attachment, *by, facts_of(attachment).map(AsRef::as_ref)));
+            .map(|(attachment, by)| pod(attachment, *by, world.pods.behind(&attachment.record)));
         let pods: Vec<Pod> = pods.collect();
         let holder = match host {
             Some(address) if pods.is_empty() => self.held_by(address).await?,
@@ -288,7 +287,8 @@ fn by(attachment: &Attachment, address: IpAddr) -> Option<By> {
     own_addresses(record).contains(&address).then_some(By::Network)
 }
 
-fn pod(attachment: &Attachment, by: By, facts: Option<&PodFacts>) -> Pod {
+fn pod(attachment: &Attachment, by: By, behind: Behind<'_>) -> Pod {
+    let facts = behind.facts();
     Pod {
         name: called(&attachment.record),
         by,
@@ -296,6 +296,7 @@ fn pod(attachment: &Attachment, by: By, facts: Option<&PodFacts>) -> Pod {
         wired: attachment.wired,
         ready: facts.map(|facts| facts.ready),
         terminating: facts.is_some_and(|facts| facts.terminating),
+        gone: behind == Behind::Gone,
         interface: attachment.host_ifname().to_owned(),
     }
 }

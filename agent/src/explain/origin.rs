@@ -20,7 +20,7 @@ fn annotation(by: By) -> Option<String> {
 pub(super) fn serves(pod: &Pod) -> bool {
     let attached = pod.phase == Phase::Serving;
     match pod.by {
-        By::Anycast => attached && pod.ready.unwrap_or(true) && !pod.terminating,
+        By::Anycast => attached && pod.ready.unwrap_or(!pod.gone) && !pod.terminating,
         By::Addresses | By::Network => attached && pod.wired,
     }
 }
@@ -33,6 +33,7 @@ pub(super) fn hindrance(pod: &Pod) -> Option<&'static str> {
         Phase::Orphaned => Some("lost its network namespace and waits for the runtime's DEL"),
         Phase::Serving => match pod.by {
             By::Anycast if pod.terminating => Some("is being deleted"),
+            By::Anycast if pod.gone => Some("is gone from the API server"),
             By::Anycast if pod.ready == Some(false) => Some("is not Ready"),
             By::Addresses | By::Network if !pod.wired => {
                 Some("lost its route, which could not be put back yet")

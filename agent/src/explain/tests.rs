@@ -158,6 +158,7 @@ fn pod(name: &str, by: By) -> Pod {
         wired: true,
         ready: Some(true),
         terminating: false,
+        gone: false,
         interface: "flock00000001".into(),
     }
 }

@@ -38,9 +38,17 @@ pub(super) struct Usable {
     pub(super) filter: EnvFilter,
 }
 
+/// The client of the API server tells of each failed try as an error, and repeats what it cannot
+/// read, which may be a Secret. Whoever tried says it better; only a filter that names it hears it.
+const QUIET: &str = "kube_client";
+
 /// The filter where nobody says anything.
 pub(super) fn standard() -> Usable {
-    Usable { text: STANDARD.to_owned(), filter: EnvFilter::new(STANDARD) }
+    Usable { text: STANDARD.to_owned(), filter: EnvFilter::new(quieted(STANDARD)) }
+}
+
+fn quieted(text: &str) -> String {
+    if text.contains(QUIET) { text.to_owned() } else { format!("{text},{QUIET}=off") }
 }
 
 /// Reads a filter.
@@ -67,7 +75,7 @@ pub(super) fn read(text: &str) -> Result<Usable, String> {
         whole = format!("{STANDARD},{whole}");
     }
     // No regular expressions: a filter comes from outside, and one can cost without end.
-    let filter = EnvFilter::builder().with_regex(false).parse(&whole);
+    let filter = EnvFilter::builder().with_regex(false).parse(quieted(&whole));
     let filter = filter.map_err(|error| error.to_string())?;
     Ok(Usable { text: whole, filter })
 }

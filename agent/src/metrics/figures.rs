@@ -37,6 +37,7 @@ pub(super) struct Figures {
     pub(super) at: SystemTime,
     pub(super) node_config: &'static str,
     pub(super) manifest_problems: usize,
+    pub(super) source_up: bool,
     pub(super) drain: &'static str,
     pub(super) ready: bool,
     pub(super) ready_sessions: u32,
@@ -119,6 +120,7 @@ impl Figures {
             at: SystemTime::now(),
             node_config: standing(&world),
             manifest_problems: world.problems.len(),
+            source_up: world.away.is_none(),
             drain: match bgp.drain_state() {
                 DrainState::None => "in_service",
                 DrainState::Draining => "draining",

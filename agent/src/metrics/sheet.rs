@@ -58,6 +58,11 @@ impl Figures {
             "Pod manifests that cannot be used as they are",
             self.manifest_problems,
         )?;
+        sheet.gauge(
+            "flock_source_up",
+            "Whether the API server tells of NodeConfig and pods; always 1 in standalone mode",
+            u32::from(self.source_up),
+        )?;
         sheet.gauges(
             "flock_drain_state",
             "How far a drain of this node is",

@@ -14,7 +14,7 @@ use super::call::Call;
 use super::{DEFAULT_MTU, Pods, answer, closed, failed, link, name_in_log};
 use crate::annotations;
 use crate::config::{Endpoint, NodeConfig};
-use crate::source::{PodFacts, PodKey};
+use crate::source::{PodFacts, PodKey, Unfound};
 use crate::store::{Allocation, Key, State};
 
 /// How often a taken name or address is answered with the next one.
@@ -132,23 +132,14 @@ impl Pods {
 
     /// What the source knows of it. A StatefulSet reuses names: a wrong uid is another pod.
     async fn facts(&self, key: &PodKey, call: &Call) -> Result<Option<Arc<PodFacts>>, CniError> {
-        let facts = self
-            .source
-            .pod(key)
-            .await
-            .map_err(|problem| CniError::new(error::INVALID_CONFIG, problem))?;
-        match (&facts, &call.args.uid) {
-            (Some(facts), Some(uid)) if !facts.uid.is_empty() && facts.uid != *uid => {
-                Err(CniError::new(
-                    error::TRY_AGAIN_LATER,
-                    format!(
-                        "pod {key} is known with uid {}, not {uid}: that is another pod of this name",
-                        facts.uid
-                    ),
-                ))
-            }
-            _ => Ok(facts),
-        }
+        let uid = call.args.uid.as_deref().unwrap_or_default();
+        self.source.pod(key, uid).await.map_err(|unfound| {
+            let code = match unfound {
+                Unfound::Unusable(_) => error::INVALID_CONFIG,
+                Unfound::NotYet(_) => error::TRY_AGAIN_LATER,
+            };
+            CniError::new(code, unfound.to_string())
+        })
     }
 
     /// The NodeConfig's MTU, else the uplink's. Asked of the kernel once a second at most: finding

@@ -129,8 +129,7 @@ impl Pods {
         let mut pods: Vec<PodRow> = attachments
             .into_iter()
             .map(|attachment| {
-                let known = world.pods.get(&pod_key(&attachment.record));
-                let ready = known.is_none_or(|pod| pod.ready && !pod.terminating);
+                let ready = world.pods.behind(&attachment.record).is_ready();
                 row(attachment, ready, &announced)
             })
             .collect();

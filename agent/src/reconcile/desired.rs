@@ -17,7 +17,7 @@ use super::Routes;
 use super::claims::{Claim, Holders};
 use crate::config::{Communities, NodeConfig};
 use crate::pods::book::{self, Attachment, Phase};
-use crate::source::PodFacts;
+use crate::source::Behind;
 
 /// What of the NodeConfig decides about routes and announcements.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -89,17 +89,16 @@ pub fn leftover_summaries(config: Option<&NodeConfig>, installed: &Routes) -> Ve
     leftover.map(|(prefix, _)| *prefix).collect()
 }
 
-/// When an anycast address is served by a pod: attached, Ready and not terminating. A pod that the
-/// source does not know (standalone, no manifest) counts as Ready.
-pub fn serves_anycast(phase: Phase, facts: Option<&PodFacts>) -> bool {
-    phase == Phase::Serving && facts.is_none_or(|pod| pod.ready && !pod.terminating)
+/// When an anycast address is served by a pod: attached, Ready and not terminating.
+pub fn serves_anycast(phase: Phase, pod: Behind<'_>) -> bool {
+    phase == Phase::Serving && pod.is_ready()
 }
 
 /// What an attachment asks for.
 ///
 /// Its own addresses are announced where no summary leads here (or `announcePods` says so), Ready
 /// or not: a pod has to be reached to become Ready.
-pub fn claims(attachment: &Attachment, facts: Option<&PodFacts>, rules: &Rules) -> Vec<Claim> {
+pub fn claims(attachment: &Attachment, pod: Behind<'_>, rules: &Rules) -> Vec<Claim> {
     if attachment.phase != Phase::Serving {
         return Vec::new();
     }
@@ -107,7 +106,7 @@ pub fn claims(attachment: &Attachment, facts: Option<&PodFacts>, rules: &Rules) 
     let own = own
         .filter(|address| attachment.wired && (rules.announce_pods || !rules.covers(*address)))
         .map(|address| Claim::Own { prefix: address.into() });
-    let serves = serves_anycast(attachment.phase, facts);
+    let serves = serves_anycast(attachment.phase, pod);
     let anycast = anycast_hops(attachment).map(|(address, hop)| Claim::Anycast {
         prefix: address.into(),
         hop,
@@ -130,8 +129,8 @@ fn anycast_hops(attachment: &Attachment) -> impl Iterator<Item = (IpAddr, NextHo
 }
 
 /// The next hops that this attachment serves now.
-pub fn next_hops(attachment: &Attachment, facts: Option<&PodFacts>) -> Vec<(IpAddr, NextHop)> {
-    if serves_anycast(attachment.phase, facts) {
+pub fn next_hops(attachment: &Attachment, pod: Behind<'_>) -> Vec<(IpAddr, NextHop)> {
+    if serves_anycast(attachment.phase, pod) {
         anycast_hops(attachment).collect()
     } else {
         Vec::new()

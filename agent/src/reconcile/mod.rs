@@ -27,7 +27,6 @@ use crate::metrics::Metrics;
 use crate::news::News;
 use crate::pods::book::{Attachment, own_addresses};
 use crate::pods::ledger::Ledger;
-use crate::pods::pod_key;
 use crate::source::Source;
 use crate::store::Allocation;
 pub use past::{Cause, Why, Withdrawal};
@@ -205,8 +204,7 @@ impl Reconciler {
     /// For CHECK: which anycast routes of this attachment the kernel lacks.
     pub async fn missing_for(&self, attachment: &Attachment) -> Vec<String> {
         let world = self.source.world();
-        let facts = world.pods.get(&pod_key(&attachment.record));
-        let wanted = desired::next_hops(attachment, facts.map(AsRef::as_ref));
+        let wanted = desired::next_hops(attachment, world.pods.behind(&attachment.record));
         if wanted.is_empty() {
             return Vec::new();
         }

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use tokio::time::Instant;
 
 use crate::pods::book::{Attachment, Phase};
-use crate::source::PodFacts;
+use crate::source::Behind;
 
 /// So many withdrawals are remembered.
 const KEPT: usize = 1024;
@@ -55,18 +55,21 @@ pub enum Cause {
     Terminating,
     /// It is not Ready.
     NotReady,
+    /// The API server does not have it any more.
+    Unknown,
 }
 
 /// What became of a pod for which a prefix is not announced any more.
-pub(super) fn cause(attachment: Option<&Attachment>, facts: Option<&PodFacts>) -> Cause {
+pub(super) fn cause(attachment: Option<&Attachment>, pod: Option<Behind<'_>>) -> Cause {
     let Some(attachment) = attachment else { return Cause::Detached };
     match attachment.phase {
         Phase::Wiring | Phase::Leaving => Cause::Leaving,
         Phase::Orphaned => Cause::Orphaned,
         Phase::Serving if !attachment.wired => Cause::Unwired,
-        Phase::Serving => match facts {
-            Some(pod) if pod.terminating => Cause::Terminating,
-            Some(pod) if !pod.ready => Cause::NotReady,
+        Phase::Serving => match pod {
+            Some(Behind::Pod(pod)) if pod.terminating => Cause::Terminating,
+            Some(Behind::Pod(pod)) if !pod.ready => Cause::NotReady,
+            Some(Behind::Gone) => Cause::Unknown,
             _ => Cause::Covered,
         },
     }
@@ -94,6 +97,7 @@ impl fmt::Display for Cause {
             Self::Covered => "is reached by a network of the node",
             Self::Terminating => "was being deleted",
             Self::NotReady => "was not Ready",
+            Self::Unknown => "was gone from the API server",
         })
     }
 }
@@ -123,7 +127,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::source::PodKey;
+    use crate::source::{PodFacts, PodKey};
     use crate::store::{Allocation, Key};
 
     #[test]
@@ -134,6 +138,7 @@ mod tests {
         let facts = |ready, terminating| PodFacts {
             key: PodKey { namespace: "d".into(), name: "p".into() },
             uid: String::new(),
+            static_uid: None,
             annotations: BTreeMap::new(),
             app: String::new(),
             image: String::new(),
@@ -141,17 +146,21 @@ mod tests {
             terminating,
         };
         let serving = attached(Phase::Serving, true);
-        for (attachment, facts, expected) in [
+        let (ready, unready) = (facts(true, false), facts(false, false));
+        let (ready, unready) = (Behind::Pod(&ready), Behind::Pod(&unready));
+        let going = facts(true, true);
+        for (attachment, pod, expected) in [
             (None, None, Cause::Detached),
-            (Some(attached(Phase::Leaving, true)), Some(facts(true, false)), Cause::Leaving),
-            (Some(attached(Phase::Orphaned, true)), None, Cause::Orphaned),
-            (Some(attached(Phase::Serving, false)), Some(facts(true, false)), Cause::Unwired),
-            (Some(serving.clone()), Some(facts(true, true)), Cause::Terminating),
-            (Some(serving.clone()), Some(facts(false, false)), Cause::NotReady),
-            (Some(serving.clone()), Some(facts(true, false)), Cause::Covered),
-            (Some(serving), None, Cause::Covered),
+            (Some(attached(Phase::Leaving, true)), Some(ready), Cause::Leaving),
+            (Some(attached(Phase::Orphaned, true)), Some(Behind::Unmentioned), Cause::Orphaned),
+            (Some(attached(Phase::Serving, false)), Some(ready), Cause::Unwired),
+            (Some(serving.clone()), Some(Behind::Pod(&going)), Cause::Terminating),
+            (Some(serving.clone()), Some(unready), Cause::NotReady),
+            (Some(serving.clone()), Some(ready), Cause::Covered),
+            (Some(serving.clone()), Some(Behind::Gone), Cause::Unknown),
+            (Some(serving), Some(Behind::Unmentioned), Cause::Covered),
         ] {
-            assert_eq!(cause(attachment.as_ref(), facts.as_ref()), expected);
+            assert_eq!(cause(attachment.as_ref(), pod), expected);
         }
         let why = Why::Pod("shop/dns-0".into(), Cause::NotReady);
         assert_eq!(why.to_string(), "pod shop/dns-0 was not Ready");

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use super::{NodeState, PodFacts, PodKey, Pods, Standing, World, manifest};
+use super::{NodeState, PodFacts, PodKey, Pods, Secrets, World, manifest};
 use crate::config::{NodeConfig, validate};
 use crate::notify::{Arrival, Touched};
 
@@ -111,53 +111,8 @@ impl Directory {
         if awaits_its_writer(&read, arrival) {
             return;
         }
-        let problem = match read.and_then(|text| text.map(|text| node_config(&text)).transpose()) {
-            Ok(Some(config)) => return self.take_config(config),
-            Ok(None) => None,
-            Err(problem) => Some(problem),
-        };
-        let file = path.display().to_string();
-        match &mut self.node {
-            NodeState::Known { standing, .. } => {
-                let now = problem.map_or(Standing::Deleted, Standing::Refused);
-                if *standing == now {
-                    return;
-                }
-                if let Standing::Refused(problem) = &now {
-                    tracing::error!(
-                        file,
-                        reason = problem,
-                        "NodeConfig refused; the last good one stays"
-                    );
-                } else {
-                    tracing::warn!(file, "NodeConfig deleted: pods are kept, new ones refused");
-                }
-                *standing = now;
-            }
-            NodeState::Unknown { reason } => {
-                let now = match &problem {
-                    Some(problem) => format!("{file}: {problem}"),
-                    None => not_there(&path),
-                };
-                if let Some(problem) = problem.filter(|_| *reason != now) {
-                    tracing::error!(file, reason = problem, "NodeConfig refused");
-                }
-                *reason = now;
-            }
-        }
-    }
-
-    fn take_config(&mut self, config: NodeConfig) {
-        if self.node.config().is_none_or(|known| **known != config) {
-            for warning in &config.warnings {
-                tracing::warn!(
-                    file = NODE_CONFIG,
-                    reason = warning,
-                    "NodeConfig has something that is overlooked"
-                );
-            }
-        }
-        self.node = NodeState::Known { config: Arc::new(config), standing: Standing::InForce };
+        let found = read.and_then(|text| text.map(|text| node_config(&text)).transpose());
+        self.node.take(found, &path.display().to_string(), || not_there(&path));
     }
 
     fn look_at_manifest(&mut self, path: &Path, arrival: Arrival) {
@@ -224,7 +179,14 @@ impl Directory {
         if self.namings != self.named.len() {
             problems.extend(self.doubles());
         }
-        World { node: self.node.clone(), pods: self.pods.clone(), problems: Arc::new(problems) }
+        World {
+            node: self.node.clone(),
+            pods: self.pods.clone(),
+            problems: Arc::new(problems),
+            secrets: Secrets::default(),
+            object: None,
+            away: None,
+        }
     }
 
     fn doubles(&self) -> impl Iterator<Item = (String, String)> + '_ {
@@ -290,6 +252,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::source::Standing;
 
     const GOOD: &str = "apiVersion: flock.fritzlab.net/v1alpha1\nkind: NodeConfig\n\
                         metadata: {name: n}\nspec: {cidr4: [10.1.0.0/24]}\n";
@@ -327,7 +290,7 @@ mod tests {
         fifo(&root.join("pods/x.yaml"));
         // Aside, so that waiting for ever is a failure and no hanging test.
         let (done, looked) = std::sync::mpsc::channel();
-        std::thread::spawn(move || done.send(Directory::read(&root).world()));
+        std::thread::spawn(move || done.send(Box::new(Directory::read(&root).world())));
         let world = looked.recv_timeout(std::time::Duration::from_secs(20)).expect("it hangs");
         assert_eq!(world.problems["pods/x.yaml"], "is not a regular file");
         let NodeState::Unknown { reason } = world.node else { panic!("{world:?}") };

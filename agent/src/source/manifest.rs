@@ -126,6 +126,7 @@ fn facts(pod: PodManifest) -> Result<PodFacts, String> {
             name: pod.metadata.name,
         },
         uid: pod.metadata.uid.unwrap_or_default(),
+        static_uid: None,
         annotations,
         app,
         image,

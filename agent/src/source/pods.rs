@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::{PodFacts, PodKey};
+use crate::store::Allocation;
 
 /// A copy of the picture copies this many pointers, a change the entries of one shard.
 const SHARDS: usize = 128;
@@ -19,15 +20,62 @@ type Shard = BTreeMap<PodKey, Arc<PodFacts>>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pods {
     shards: Vec<Arc<Shard>>,
+    /// Every pod of the node is here. Otherwise a pod needs no mention to be served.
+    complete: bool,
 }
 
 impl Default for Pods {
     fn default() -> Self {
-        Self { shards: vec![Arc::default(); SHARDS] }
+        Self { shards: vec![Arc::default(); SHARDS], complete: false }
+    }
+}
+
+/// What is known of the pod behind an attachment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behind<'a> {
+    /// This.
+    Pod(&'a PodFacts),
+    /// Nothing, and nothing has to be (standalone, no manifest): it counts as Ready.
+    Unmentioned,
+    /// It is not there any more, or its name is another pod's now.
+    Gone,
+}
+
+impl<'a> Behind<'a> {
+    /// Whether it may be sent traffic that it did not ask for: Ready, and not on its way out.
+    pub fn is_ready(self) -> bool {
+        match self {
+            Self::Pod(pod) => pod.ready && !pod.terminating,
+            Self::Unmentioned => true,
+            Self::Gone => false,
+        }
+    }
+
+    /// The facts, where there are some.
+    pub fn facts(self) -> Option<&'a PodFacts> {
+        match self {
+            Self::Pod(pod) => Some(pod),
+            Self::Unmentioned | Self::Gone => None,
+        }
     }
 }
 
 impl Pods {
+    /// None yet, of a source that knows every pod of the node.
+    pub fn complete() -> Self {
+        Self { complete: true, ..Self::default() }
+    }
+
+    /// The pod behind a record. A StatefulSet gives a name to one pod after the other: what is known
+    /// of another uid is not known of this one.
+    pub fn behind(&self, record: &Allocation) -> Behind<'_> {
+        match self.get(&crate::pods::pod_key(record)) {
+            Some(pod) if pod.has_uid(&record.owner_uid) => Behind::Pod(pod),
+            None if !self.complete => Behind::Unmentioned,
+            _ => Behind::Gone,
+        }
+    }
+
     /// The pod of this name.
     pub fn get(&self, key: &PodKey) -> Option<&Arc<PodFacts>> {
         self.shards.get(shard(key))?.get(key)
@@ -91,6 +139,7 @@ mod tests {
         let facts = PodFacts {
             key: key.clone(),
             uid: String::new(),
+            static_uid: None,
             annotations: BTreeMap::new(),
             app: String::new(),
             image: String::new(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::directory::{Directory, PODS};
-use super::{Source, World};
+use super::{Kind, Source, World};
 use crate::metrics::Metrics;
 use crate::notify::{Touched, Watcher};
 
@@ -33,7 +33,7 @@ pub fn start(root: &Path, metrics: Arc<Metrics>) -> Result<Source, StandaloneErr
     let (publish, world) = watch::channel(Arc::new(directory.world()));
     let (refresh, requests) = mpsc::channel(64);
     tokio::spawn(follow(directory, watcher, publish, requests, metrics));
-    Ok(Source { world, refresh })
+    Ok(Source { world, kind: Kind::Directory(refresh) })
 }
 
 async fn follow(

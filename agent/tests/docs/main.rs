@@ -16,6 +16,10 @@
 )]
 mod markdown;
 
+#[path = "../apiserver/mod.rs"]
+#[allow(dead_code, reason = "not all of it is needed here")]
+mod apiserver;
+
 mod commands;
 mod manifests;
 mod references;

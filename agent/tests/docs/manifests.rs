@@ -1,11 +1,14 @@
 //! NodeConfigs and Pods, as examples and as what commands write.
 
+use std::fs;
+use std::path::PathBuf;
+
 use flock_agent::annotations;
 use flock_agent::config;
 use flock_agent::source::manifest;
 
 use super::markdown::fences;
-use super::{documents, nothing_wrong};
+use super::{apiserver, documents, nothing_wrong, root};
 
 const HEAD: &str =
     "apiVersion: flock.fritzlab.net/v1alpha1\nkind: NodeConfig\nmetadata: { name: node-1 }\n";
@@ -32,12 +35,26 @@ fn texts(document: &str) -> Vec<String> {
     found
 }
 
+/// Files for a cluster that hold a NodeConfig, perhaps beside other things.
+fn examples() -> Vec<(String, Vec<String>)> {
+    let files = fs::read_dir(root().join("deploy/examples")).into_iter().flatten();
+    let paths = files.map(|file| file.unwrap().path());
+    let paths = paths.filter(|path| path.extension().is_some_and(|end| end == "yaml"));
+    let parts = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap();
+        let parts = text.split("\n---\n").filter(|part| part.contains("kind: NodeConfig"));
+        (path.display().to_string(), parts.map(str::to_owned).collect())
+    };
+    paths.map(parts).collect()
+}
+
 #[test]
 fn every_manifest_is_accepted() {
     let mut wrong = Vec::new();
     let mut count = 0;
-    for (path, text) in documents() {
-        for manifest in texts(&text) {
+    let written = documents().into_iter().map(|(path, text)| (path, texts(&text)));
+    for (path, manifests) in written.chain(examples()) {
+        for manifest in manifests {
             count += 1;
             let is_config = manifest.contains("kind: NodeConfig") || manifest.starts_with("spec:");
             let outcome = if is_config {
@@ -56,6 +73,7 @@ fn every_manifest_is_accepted() {
 }
 
 fn node_config(text: &str) -> Result<(), String> {
+    apiserver::accepts(text);
     let config = config::parse(text).map_err(|error| error.to_string())?;
     if config.warnings.is_empty() { Ok(()) } else { Err(config.warnings.join("; ")) }
 }

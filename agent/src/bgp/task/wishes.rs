@@ -40,8 +40,10 @@ impl Task {
         let asked: Vec<_> = asked.collect();
         if !asked.is_empty() {
             // On a thread that may wait for the disk.
+            let secrets = self.around.source.world().secrets.clone();
             let read = move || {
-                asked.into_iter().map(|(name, secret)| (name, password::read(&secret))).collect()
+                let read = |password| password::read(password, &secrets);
+                asked.iter().map(|(name, password)| (name.clone(), read(password))).collect()
             };
             facts.secrets = tokio::task::spawn_blocking(read).await.unwrap_or_default();
         }

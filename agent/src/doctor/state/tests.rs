@@ -158,6 +158,7 @@ fn a_leak_is_a_pod_that_was_known() {
     let facts = |n: u8| PodFacts {
         key: known(n),
         uid: String::new(),
+        static_uid: None,
         annotations: BTreeMap::new(),
         app: String::new(),
         image: String::new(),

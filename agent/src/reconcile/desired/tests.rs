@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::reconcile::claims::Claims;
-use crate::source::PodKey;
+use crate::source::{PodFacts, PodKey};
 use crate::store::{Allocation, Key};
 
 const ADDRESS: &str = "192.0.2.1/32";
@@ -24,6 +24,7 @@ fn facts(ready: bool, terminating: bool) -> PodFacts {
     PodFacts {
         key: PodKey { namespace: "d".into(), name: "p".into() },
         uid: String::new(),
+        static_uid: None,
         annotations: BTreeMap::new(),
         app: String::new(),
         image: String::new(),
@@ -48,7 +49,7 @@ fn claimed(pods: &[(u8, bool)]) -> Claims {
     let mut claims = Claims::default();
     for (n, ready) in pods {
         let attachment = attachment(*n, Phase::Serving);
-        let asked = super::claims(&attachment, Some(&facts(*ready, false)), &inside());
+        let asked = super::claims(&attachment, Behind::Pod(&facts(*ready, false)), &inside());
         claims.set(&attachment.record.key(), &format!("d/p{n}"), asked);
     }
     claims
@@ -84,9 +85,15 @@ fn when_an_anycast_address_is_served() {
         (Phase::Orphaned, true, false, false),
     ] {
         let pod = facts(ready, terminating);
-        assert_eq!(serves_anycast(phase, Some(&pod)), served, "{phase:?} {ready} {terminating}");
+        assert_eq!(
+            serves_anycast(phase, Behind::Pod(&pod)),
+            served,
+            "{phase:?} {ready} {terminating}"
+        );
     }
-    assert!(serves_anycast(Phase::Serving, None), "a pod without a manifest counts as Ready");
+    let unmentioned = serves_anycast(Phase::Serving, Behind::Unmentioned);
+    assert!(unmentioned, "a pod without a manifest counts as Ready");
+    assert!(!serves_anycast(Phase::Serving, Behind::Gone), "one that the API server lost does not");
 }
 
 #[test]
@@ -106,7 +113,7 @@ fn when_a_pods_own_address_is_announced() {
     ] {
         let attachment = Attachment { wired, ..attachment(7, phase) };
         // Not Ready: a pod has to be reached to become so.
-        let claims = claims(&attachment, Some(&facts(false, false)), &rules(spec));
+        let claims = claims(&attachment, Behind::Pod(&facts(false, false)), &rules(spec));
         let own = claims.contains(&Claim::Own { prefix: net("10.0.0.7/32") });
         assert_eq!(own, announced, "{spec} {phase:?} {wired}");
     }
@@ -118,7 +125,7 @@ fn named_addresses_outside_the_summaries_are_announced() {
     attachment.record.addresses =
         vec![[10, 0, 0, 7].into(), [198, 51, 100, 1].into(), "2001:db8::1".parse().unwrap()];
     attachment.record.anycast.clear();
-    let found = claims(&attachment, None, &inside());
+    let found = claims(&attachment, Behind::Unmentioned, &inside());
     let own = |text| Claim::Own { prefix: net(text) };
     assert_eq!(found, [own("198.51.100.1/32"), own("2001:db8::1/128")]);
 }

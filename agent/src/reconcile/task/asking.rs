@@ -9,7 +9,7 @@ use super::super::desired;
 use super::super::past::{self, Why};
 use super::Task;
 use crate::pods::book::Attachment;
-use crate::pods::{called, pod_key};
+use crate::pods::called;
 use crate::store::Key;
 
 impl Task {
@@ -21,18 +21,17 @@ impl Task {
     ) {
         for (key, attachment) in changed {
             let before = self.claims.name(&key);
-            let facts = attachment.as_ref().and_then(|a| self.pods.get(&pod_key(&a.record)));
-            let facts = facts.map(AsRef::as_ref);
-            let (name, claims) = match &attachment {
-                Some(attachment) => {
-                    let claims = desired::claims(attachment, facts, &self.rules);
+            let pod = attachment.as_ref().map(|attachment| self.pods.behind(&attachment.record));
+            let (name, claims) = match attachment.as_ref().zip(pod) {
+                Some((attachment, pod)) => {
+                    let claims = desired::claims(attachment, pod, &self.rules);
                     (called(&attachment.record), claims)
                 }
                 None => (String::new(), Vec::new()),
             };
             let changed = self.claims.set(&key, &name, claims);
             if let Some(name) = before {
-                let cause = past::cause(attachment.as_ref(), facts);
+                let cause = past::cause(attachment.as_ref(), pod);
                 let lost = changed.iter().filter(|prefix| !self.claims.serves(prefix, &key));
                 self.left.extend(lost.map(|prefix| (*prefix, (Arc::clone(&name), cause))));
             }

@@ -2,15 +2,12 @@
 //! the ToRs' kernels make of it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use rack::fabric::{Fabric, PodOnNode, Tor};
 use rack::facts;
 use rack::manifests::{self, PREFIX, Writing};
-use rack::names;
 use rack::router::Brand;
 use rack::wait::{PATIENCE, until};
 use serde_json::Value;
@@ -143,23 +140,4 @@ fn ways(tor: &Tor, destination: &str) -> Result<Vec<String>> {
     let mut devices: Vec<_> = of_it.flat_map(|route| route.devices).collect();
     devices.sort();
     Ok(devices)
-}
-
-/// What this process left on the machine: namespaces, files, other processes.
-pub(crate) fn left_behind() -> Vec<String> {
-    let ours = format!("{}{}-", names::PREFIX, process::id());
-    let below = |dir: &Path| {
-        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect::<Vec<_>>()
-    };
-    let places = [PathBuf::from("/run/netns"), std::env::temp_dir()];
-    let files = places.iter().flat_map(|place| below(place)).filter(|path| {
-        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&ours))
-    });
-    let mut left: Vec<_> = files.map(|path| path.display().to_string()).collect();
-    for thread in below(Path::new("/proc/self/task")) {
-        let children = fs::read_to_string(thread.join("children")).unwrap_or_default();
-        left.extend(children.split_whitespace().map(|pid| format!("process {pid}")));
-    }
-    left
 }

@@ -24,10 +24,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
+use rack::remains::left_behind;
 use rack::wait::interrupted;
 
 use crate::apart::INTERRUPTED;
-use crate::company::left_behind;
 use crate::stage::Stage;
 
 const USAGE: &str = "usage: demo [--no-pause | --stand]

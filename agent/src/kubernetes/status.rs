@@ -1,0 +1,5 @@
+//! The status of a NodeConfig.
+
+mod shape;
+
+pub use shape::{Peer, Status};

@@ -1,0 +1,181 @@
+//! The API server as a source: our own NodeConfig, our own Node, the pods on it, and the Secrets that
+//! the NodeConfig names. Nothing else is asked for, and only the fields that are acted on are kept.
+//!
+//! | room | what it decides |
+//! |---|---|
+//! | `watch` | how a kind of object is listed and watched, and what a failure means |
+//! | `objects` | which fields are read |
+//! | `picture` | what it all means, as one `World` |
+//! | `secrets` | which Secrets are watched |
+//! | `cache` | what a restart begins with |
+//!
+//! One task owns the picture. Each watch is a task of its own and waits when the picture is busy.
+
+mod cache;
+mod objects;
+mod picture;
+mod secrets;
+mod watch;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Api;
+use kube::core::DynamicObject;
+use tokio::sync::{mpsc, watch as channel};
+
+use super::{Kind as SourceKind, SecretSeen, Source, World};
+use crate::config::is_object_name;
+use crate::kubernetes::client::Cluster;
+use crate::metrics::Metrics;
+use cache::{Cache, Shown};
+use objects::{Node, Pod};
+use picture::Picture;
+use secrets::SecretWatches;
+use watch::{Listener, Told, Watch};
+
+/// What the watches told and the picture has not taken in yet; watches wait.
+const TOLD: usize = 256;
+/// How long a start waits for the API server before it begins with what the last one knew: an
+/// announcement that is not true any more should not be made even for a moment.
+const FIRST_ANSWER: Duration = Duration::from_secs(1);
+
+/// Why the source cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum KubernetesError {
+    /// It becomes part of what the API server is asked.
+    #[error(
+        "the node's name {0:?} cannot be that of a Kubernetes node (lower case letters, digits, '-' \
+         and '.', at most 253); set --node-name (NODE_NAME) to what `kubectl get nodes` shows"
+    )]
+    NodeName(String),
+}
+
+/// News of one watch.
+enum News {
+    Config(Told<DynamicObject>),
+    Node(Told<Node>),
+    Pods(Told<Pod>),
+    Secret(String, SecretSeen),
+}
+
+/// Where things are kept.
+pub struct Places<'a> {
+    /// Across restarts.
+    pub state_dir: &'a Path,
+    /// Until the next reboot.
+    pub run_dir: &'a Path,
+}
+
+/// Starts the tasks. The first picture is the API server's, or what was known before.
+pub async fn start(
+    cluster: &Cluster,
+    node: &str,
+    places: Places<'_>,
+    metrics: Arc<Metrics>,
+) -> Result<Source, KubernetesError> {
+    if !is_object_name(node) {
+        return Err(KubernetesError::NodeName(node.to_owned()));
+    }
+    let cache = Cache::new(node, places.state_dir, places.run_dir);
+    let mut picture = Picture::new(node, &cluster.namespace, &cluster.server, cache.read());
+    for (name, seen) in cache.read_secrets() {
+        picture.hear_secret(&name, seen);
+    }
+    let (tell, told) = mpsc::channel(TOLD);
+    let (publish, mut world) = channel::channel(Arc::new(picture.world()));
+    let (show, shown) = channel::channel(None);
+    follow_all(cluster, node, &tell);
+    tokio::spawn(cache.keep(shown));
+    let secrets = SecretWatches::new(cluster, tell);
+    let task = Task { picture, publish, show, secrets, metrics };
+    tokio::spawn(task.run(told));
+    let fresh = world.wait_for(|world| world.away.is_none());
+    if tokio::time::timeout(FIRST_ANSWER, fresh).await.is_err()
+        && let Some(away) = &world.borrow().away
+    {
+        let (server, reason) = (&cluster.server, &away.reason);
+        tracing::warn!(
+            server,
+            reason,
+            "the API server has not answered; starting with what was known before"
+        );
+    }
+    Ok(Source { world, kind: SourceKind::Told })
+}
+
+fn follow_all(cluster: &Cluster, node: &str, tell: &mpsc::Sender<News>) {
+    let client = || cluster.client.clone();
+    let this_node = format!("metadata.name={node}");
+    let configs = Api::all_with(client(), &objects::node_configs());
+    follow(Watch { api: configs, fields: this_node.clone() }, tell, News::Config);
+    let nodes = Api::all_with(client(), &objects::nodes());
+    follow(Watch { api: nodes, fields: this_node }, tell, News::Node);
+    let pods = Api::all_with(client(), &objects::pods());
+    follow(Watch { api: pods, fields: format!("spec.nodeName={node}") }, tell, News::Pods);
+}
+
+fn follow<K>(watch: Watch<K>, tell: &mpsc::Sender<News>, news: fn(Told<K>) -> News)
+where
+    K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
+{
+    let listener = Listener { tell: tell.clone(), news: move |told| Some(news(told)) };
+    tokio::spawn(watch.follow(listener));
+}
+
+/// Owns the picture.
+struct Task {
+    picture: Picture,
+    publish: channel::Sender<Arc<World>>,
+    show: channel::Sender<Option<Shown>>,
+    secrets: SecretWatches,
+    metrics: Arc<Metrics>,
+}
+
+impl Task {
+    async fn run(mut self, mut told: mpsc::Receiver<News>) {
+        loop {
+            self.secrets.follow(self.picture.wanted_secrets());
+            self.publish();
+            let Some(news) = told.recv().await else { return };
+            self.hear(news);
+            // What came meanwhile belongs to the same picture.
+            for _ in 0..TOLD {
+                match told.try_recv() {
+                    Ok(news) => self.hear(news),
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, news: News) {
+        match news {
+            News::Config(told) => self.picture.hear_config(told),
+            News::Node(told) => self.picture.hear_node(told),
+            News::Pods(told) => self.picture.hear_pods(told),
+            News::Secret(name, seen) => self.picture.hear_secret(&name, seen),
+        }
+    }
+
+    fn publish(&self) {
+        let world = self.picture.world();
+        let secrets = world.secrets.clone();
+        let metrics = &self.metrics;
+        let news = self.publish.send_if_modified(|known| {
+            let news = **known != world;
+            if news {
+                *known = Arc::new(world);
+                metrics.latency.event();
+            }
+            news
+        });
+        if news {
+            self.show.send_replace(Some(Shown { past: Arc::new(self.picture.past()), secrets }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
