@@ -31,7 +31,6 @@
 //! | [`speaker`] | flock's own speaker, alone |
 //! | [`capture`], [`sniffer`] | BGP on the wire: played by hand, and overheard |
 //! | [`interop`] | the matrix: our speaker with each router |
-//! | [`podman`], [`containerd`], [`cri`], [`pause`] | real runtimes |
 //! | [`shipped`], [`container`] | what `deploy/` ships, and the agent in the container that it describes |
 //! | [`podman`], [`containerd`], [`cri`], [`image`], [`pause`] | real runtimes, and images for them |
 //! | [`cluster`] | a real Kubernetes: control plane, nodes, a ToR |
@@ -46,8 +45,8 @@ pub mod binaries;
 pub mod browser;
 pub mod capture;
 pub mod chain;
-pub mod container;
 pub mod cluster;
+pub mod container;
 pub mod containerd;
 pub mod cri;
 pub mod docs;

@@ -11,6 +11,9 @@ use serde_json::Value;
 use crate::binaries::{run, tool};
 use crate::docs::root;
 
+/// Where flock lives in a cluster.
+pub const NAMESPACE: &str = "flock-system";
+
 /// A file below `deploy/`.
 pub fn path(relative: &str) -> PathBuf {
     root().join("deploy").join(relative)
@@ -33,6 +36,26 @@ pub fn read(relative: &str) -> Result<Vec<Value>> {
 pub fn kustomized(directory: &str) -> Result<Vec<Value>> {
     let mut command = Command::new(tool("kubectl")?);
     documents(&run(command.arg("kustomize").arg(path("kustomize").join(directory)))?)
+}
+
+/// What the Helm chart makes of its values, with these over them: by helm itself where it is installed,
+/// else by a small program that renders as helm does, compiled with Debian's libraries.
+pub fn rendered(values: &Value) -> Result<Vec<Value>> {
+    let chart = path("helm/flock");
+    let mut command = match tool("helm") {
+        Ok(helm) => {
+            let mut command = Command::new(helm);
+            command.args(["template", "flock"]).arg(chart).args(["--namespace", NAMESPACE]);
+            let given = tempfile::NamedTempFile::new()?;
+            fs::write(given.path(), values.to_string())?;
+            command.arg("--values").arg(given.path());
+            return documents(&run(&mut command)?);
+        }
+        Err(_) => Command::new(tool("go")?),
+    };
+    command.env("GO111MODULE", "off").env("GOPATH", "/usr/share/gocode");
+    command.arg("run").arg(root().join("interop-tests/helm/render.go"));
+    documents(&run(command.arg(chart).arg(NAMESPACE).arg(values.to_string()))?)
 }
 
 /// Kind, namespace and name of an object.
