@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use rack::docs::markdown::quoted;
+use rack::docs::markdown::{fences, quoted};
 use rack::docs::root;
 use rack::schema;
 use rack::shipped::{
@@ -29,7 +29,7 @@ fn by_name(all: Vec<Value>) -> Objects {
 }
 
 fn base() -> Objects {
-    by_name(kustomized("base").unwrap())
+    by_name(kustomized(&path("kustomize/base")).unwrap())
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn the_base_is_complete() {
 #[test]
 fn the_overlays_change_what_they_say_and_nothing_else() {
     let plain = base();
-    let mut moved = by_name(kustomized("overlays/api-server-address").unwrap());
+    let mut moved = by_name(kustomized(&path("kustomize/overlays/api-server-address")).unwrap());
     let place = "/spec/template/spec/containers/0/env";
     let daemonset = moved.get_mut("DaemonSet flock-system/flock").unwrap();
     let variables = daemonset.pointer_mut(place).unwrap().as_array_mut().unwrap();
@@ -72,7 +72,7 @@ fn the_overlays_change_what_they_say_and_nothing_else() {
     assert_eq!(added.len(), 2, "{added:?}");
     assert_eq!(moved, plain);
 
-    let mut watched = by_name(kustomized("overlays/monitoring").unwrap());
+    let mut watched = by_name(kustomized(&path("kustomize/overlays/monitoring")).unwrap());
     assert!(watched.remove("PodMonitor flock-system/flock").is_some());
     assert!(watched.remove("PrometheusRule flock-system/flock").is_some());
     assert_eq!(watched, plain);
@@ -195,6 +195,25 @@ fn the_daemonset_tells_the_agent_where_its_directories_are() {
     }
 }
 
+/// What the document has for a user's own kustomization is the base with another image.
+#[test]
+fn the_documents_kustomization_works() {
+    let page = fs::read_to_string(root().join("docs/kubernetes.md")).unwrap();
+    let fences = fences(&page);
+    let mut written = fences.iter().filter(|fence| fence.info == "yaml kustomize");
+    let user = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(root(), user.path().join("flock")).unwrap();
+    let file = user.path().join("kustomization.yaml");
+    fs::write(file, written.next().unwrap().text()).unwrap();
+    assert!(written.next().is_none(), "another one is not checked");
+    let mut objects = by_name(kustomized(user.path()).unwrap());
+    let daemonset = objects.get_mut("DaemonSet flock-system/flock").unwrap();
+    let image = daemonset.pointer_mut("/spec/template/spec/containers/0/image").unwrap();
+    assert_eq!(*image, "registry.example.org/flock:0.1.0");
+    *image = json!("flock:dev");
+    assert_eq!(objects, base());
+}
+
 #[test]
 fn the_helm_chart_is_the_base() {
     let mut wanted = base();
@@ -218,11 +237,11 @@ fn the_helm_charts_values_do_what_the_overlays_do() {
     };
     let api = json!({ "host": "2001:db8:ffff::10", "port": 6443 });
     let moved = by_name(rendered(&json!({ "apiServer": api })).unwrap());
-    let overlay = by_name(kustomized("overlays/api-server-address").unwrap());
+    let overlay = by_name(kustomized(&path("kustomize/overlays/api-server-address")).unwrap());
     assert_eq!(without(moved), without(overlay));
     let monitoring = json!({ "podMonitor": true, "prometheusRule": true });
     let watched = by_name(rendered(&json!({ "monitoring": monitoring })).unwrap());
-    let overlay = by_name(kustomized("overlays/monitoring").unwrap());
+    let overlay = by_name(kustomized(&path("kustomize/overlays/monitoring")).unwrap());
     assert_eq!(without(watched), without(overlay));
     // And the others arrive where they belong.
     let values = json!({
