@@ -139,7 +139,7 @@ impl Speaker {
     }
 
     async fn read(&mut self) -> Option<Known> {
-        match answered(self.api.get_status(&self.around.node)).await {
+        match answered(self.api.get(&self.around.node)).await {
             Ok(node) => {
                 self.patience.succeeded();
                 Some(known(&node))

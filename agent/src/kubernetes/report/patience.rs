@@ -8,6 +8,7 @@ use rand::RngExt as _;
 use tokio::time::{Instant, timeout};
 
 use super::ANSWER;
+use crate::kubernetes::client;
 use crate::log::Lasting;
 
 const FIRST: Duration = Duration::from_secs(1);
@@ -38,7 +39,7 @@ pub(super) async fn answered<T>(
 }
 
 fn judge(error: &Error) -> Failure {
-    let words = error.to_string();
+    let words = client::told(error);
     match error {
         Error::Api(status) if status.code == 404 => Failure::Absent,
         Error::Api(status) if status.reason == "AlreadyExists" => Failure::There,
