@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 /// So many may wait to be told. More are dropped: they are in the log, and the state that they led
@@ -38,15 +39,24 @@ pub enum Incident {
     },
 }
 
+/// One that was told, and when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// When it happened; whoever listens may be late.
+    pub at: Timestamp,
+    /// What.
+    pub incident: Incident,
+}
+
 /// Where incidents are told.
 #[derive(Debug, Clone, Default)]
 pub struct Incidents {
-    listener: Option<mpsc::Sender<Incident>>,
+    listener: Option<mpsc::Sender<Told>>,
 }
 
 impl Incidents {
     /// Somebody listens.
-    pub fn heard() -> (Self, mpsc::Receiver<Incident>) {
+    pub fn heard() -> (Self, mpsc::Receiver<Told>) {
         let (tell, heard) = mpsc::channel(WAITING);
         (Self { listener: Some(tell) }, heard)
     }
@@ -55,7 +65,25 @@ impl Incidents {
     pub fn tell(&self, incident: Incident) {
         if let Some(listener) = &self.listener {
             // Full, or nobody there any more: see `WAITING`.
-            let _ = listener.try_send(incident);
+            let _ = listener.try_send(Told { at: Timestamp::now(), incident });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_whoever_listens() {
+        let up = || Incident::SessionUp { peer: "tor-a".into() };
+        Incidents::default().tell(up());
+        let (incidents, mut heard) = Incidents::heard();
+        for _ in 0..1000 {
+            incidents.tell(up());
+        }
+        assert_eq!(std::iter::from_fn(|| heard.try_recv().ok()).count(), WAITING);
+        drop(heard);
+        incidents.tell(up());
     }
 }

@@ -16,7 +16,6 @@ use crate::reconcile::Reconciler;
 const MOST_SAID: usize = 8;
 
 /// What was said of peers.
-#[derive(Default)]
 pub(super) struct Journal {
     incidents: Incidents,
     /// Of those that are down, since they were last up.
@@ -28,7 +27,7 @@ pub(super) struct Journal {
 impl Journal {
     /// Nothing was said yet. Sessions that begin and end are told there, too.
     pub(super) fn new(incidents: Incidents) -> Self {
-        Self { incidents, ..Self::default() }
+        Self { incidents, down: HashMap::new(), up: HashMap::new() }
     }
 
     /// Writes what there is to say. True when it may mean that two nodes claim the same.
@@ -191,7 +190,7 @@ mod tests {
         journal.up.insert(peer(), Instant::now());
         journal.went_down(peer(), &reason);
         assert_eq!(
-            std::iter::from_fn(|| heard.try_recv().ok()).collect::<Vec<_>>(),
+            std::iter::from_fn(|| Some(heard.try_recv().ok()?.incident)).collect::<Vec<_>>(),
             [
                 Incident::NoSession { peer: peer(), reason: words.clone() },
                 Incident::SessionDown { peer: peer(), reason: words },
@@ -201,7 +200,7 @@ mod tests {
 
     #[test]
     fn attempts_that_differ_in_numbers_only_are_one_story() {
-        let mut journal = Journal::default();
+        let mut journal = Journal::new(Incidents::default());
         let refused = |what: &str| DownReason::Refused(Refusal { what: what.into() });
         let told = |journal: &mut Journal, reason: &DownReason| {
             let before = journal.down.get("tor-a").cloned();

@@ -31,7 +31,7 @@ use super::status::Facts;
 use crate::bgp::Bgp;
 use crate::cli::bgp::PeersArgs;
 use crate::doctor;
-use crate::incidents::Incident;
+use crate::incidents::Told;
 use crate::metrics::Metrics;
 use crate::news::News;
 use crate::pods::Pods;
@@ -54,7 +54,7 @@ pub struct Parts {
     pub bgp: Bgp,
     pub news: News,
     /// The other end of what `bgp` and `pods` tell.
-    pub incidents: mpsc::Receiver<Incident>,
+    pub incidents: mpsc::Receiver<Told>,
     pub metrics: Arc<Metrics>,
 }
 

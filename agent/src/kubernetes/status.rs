@@ -98,8 +98,7 @@ fn ready(facts: &Facts) -> Verdict {
 /// In one word.
 pub(super) fn not_serving(why: &NotServing, world: &World) -> &'static str {
     match why {
-        // The object is there, so it is a bad one.
-        NotServing::NoConfig(_) if world.object.is_some() => "NodeConfigRefused",
+        NotServing::NoConfig(_) if refusal(world).is_some() => "NodeConfigRefused",
         NotServing::NoConfig(_) => "NoNodeConfig",
         NotServing::Deleted(_) => "NodeConfigDeleted",
         NotServing::NoNetworks(_) => "NoNetworks",
@@ -216,7 +215,10 @@ pub(super) fn refusal(world: &World) -> Option<&str> {
     use crate::source::Standing;
     match &world.node {
         NodeState::Known { standing: Standing::Refused(why), .. } => Some(why),
-        NodeState::Unknown { reason } if world.object.is_some() => Some(reason),
+        // It is there, and everything else that it takes was told: so it is a bad one.
+        NodeState::Unknown { reason } if world.object.is_some() && world.away.is_none() => {
+            Some(reason)
+        }
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use flock_agent::config::{self, NodeConfig};
 use serde_json::{Map, Value, json};
 
 use super::markdown::quoted;
-use super::{read, rows};
+use super::{apiserver, read, rows};
 
 /// The fields of the object at a place, found out by asking for one that cannot be: the parser
 /// names those that it knows. `None`: what is there is no object.
@@ -75,6 +75,33 @@ fn every_field_of_the_nodeconfig_is_in_the_reference() {
     let strange: Vec<_> =
         told.iter().filter(|name| name.starts_with("spec") && !known(name)).collect();
     assert!(strange.is_empty(), "there are no such fields: {strange:?}");
+}
+
+/// Every place of the status, as the definition of the resource has it.
+fn written(schema: &Value, at: &str, found: &mut BTreeSet<String>) {
+    let inside = match &schema["items"] {
+        // A condition is Kubernetes' own.
+        items if items["properties"].is_object() && !at.ends_with("conditions") => {
+            Some((items, format!("{at}[]")))
+        }
+        _ if schema["properties"].is_object() => Some((schema, at.to_owned())),
+        _ => None,
+    };
+    let Some((object, at)) = inside else { return drop(found.insert(at.to_owned())) };
+    for (key, inner) in object["properties"].as_object().unwrap() {
+        written(inner, &format!("{at}.{key}"), found);
+    }
+}
+
+#[test]
+fn every_field_of_the_status_is_in_the_reference() {
+    let page = read("docs/nodeconfig.md");
+    let rows = rows(&page, "## Status").into_iter().map(|(name, _)| name);
+    let told: BTreeSet<&str> = rows.filter(|name| name.starts_with("status.")).collect();
+    let mut found = BTreeSet::new();
+    written(&apiserver::schema()["properties"]["status"], "status", &mut found);
+    assert!(found.len() > 10, "{found:?}");
+    assert_eq!(told, found.iter().map(String::as_str).collect());
 }
 
 #[test]

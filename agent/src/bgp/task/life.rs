@@ -45,7 +45,7 @@ impl Task {
             }
         };
         self.unstarted.is_over();
-        self.journal = Journal::default();
+        self.journal = Journal::new(self.around.incidents.clone());
         tracing::info!(
             asn = identity.asn,
             router_id = %identity.id,

@@ -21,7 +21,7 @@ use super::Around;
 use super::flood::Flood;
 use super::notes::{self, Note};
 use super::patience::{Failure, Patience, answered};
-use crate::incidents::Incident;
+use crate::incidents::Told;
 use crate::kubernetes::crd;
 use crate::metrics::Written;
 use crate::source::World;
@@ -39,12 +39,11 @@ const MOST_NAME: usize = 200;
 const WHAT: &str = "Event";
 
 /// Hears and writes for ever.
-pub(super) async fn run(around: Around, mut incidents: mpsc::Receiver<Incident>) {
+pub(super) async fn run(around: Around, mut incidents: mpsc::Receiver<Told>) {
     let mut worlds = around.source.changes();
     let mut seen = worlds.borrow_and_update().clone();
     let mut herald = Herald::new(around);
-    let first = notes::between(None, &seen);
-    herald.hear(first, &seen);
+    herald.hear(notes::between(None, &seen), Timestamp::now(), &seen);
     loop {
         let next = herald.next();
         let due = async {
@@ -54,8 +53,10 @@ pub(super) async fn run(around: Around, mut incidents: mpsc::Receiver<Incident>)
             }
         };
         tokio::select! {
-            incident = incidents.recv() => match incident {
-                Some(incident) => herald.hear(Some(notes::of(incident)), &seen),
+            told = incidents.recv() => match told {
+                Some(Told { at, incident }) => {
+                    herald.hear(Some(notes::of(incident)), at, &seen);
+                }
                 None => return,
             },
             changed = worlds.changed() => {
@@ -63,8 +64,7 @@ pub(super) async fn run(around: Around, mut incidents: mpsc::Receiver<Incident>)
                     return;
                 }
                 let now = worlds.borrow_and_update().clone();
-                let note = notes::between(Some(&seen), &now);
-                herald.hear(note, &now);
+                herald.hear(notes::between(Some(&seen), &now), Timestamp::now(), &now);
                 seen = now;
             }
             () = due => herald.write().await,
@@ -113,7 +113,7 @@ impl Herald {
     }
 
     /// Something is to be told, if there is room for it.
-    fn hear(&mut self, note: Option<Note>, world: &World) {
+    fn hear(&mut self, note: Option<Note>, at: Timestamp, world: &World) {
         let Some(mut note) = note else { return };
         let Some(left_out) = self.flood.admits(&note) else {
             return self.around.metrics.kubernetes.left_out();
@@ -126,7 +126,7 @@ impl Herald {
             self.around.metrics.kubernetes.left_out();
         }
         let regarding = regarding(&self.around.node, world);
-        self.queue.push_back(Pending { note, regarding, at: Timestamp::now() });
+        self.queue.push_back(Pending { note, regarding, at });
     }
 
     /// When to write; `None`: there is nothing.
@@ -150,7 +150,7 @@ impl Herald {
         self.around.metrics.kubernetes.wrote(Written::Event, &outcome);
         match outcome {
             Ok(()) => {
-                self.patience.succeeded();
+                self.patience.succeeded(WHAT);
                 self.queue.pop_front();
             }
             Err(failure) => {
@@ -254,6 +254,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::incidents::Incident;
     use crate::source::{NodeState, Object, Pods, Secrets};
 
     fn world(uid: Option<&str>) -> World {

@@ -145,7 +145,7 @@ impl Speaker {
     async fn read(&mut self) -> Option<Known> {
         match answered(self.api.get(&self.around.node)).await {
             Ok(node) => {
-                self.patience.succeeded();
+                self.patience.succeeded(WHAT);
                 Some(known(&node))
             }
             Err(failure) => {
@@ -168,7 +168,7 @@ impl Speaker {
         self.around.metrics.kubernetes.wrote(Written::Condition, &outcome);
         match outcome {
             Ok(_) => {
-                self.patience.succeeded();
+                self.patience.succeeded(WHAT);
                 if known.unavailable != Some(verdict.unavailable) {
                     let (reason, unavailable) = (verdict.reason, verdict.unavailable);
                     tracing::info!(unavailable, reason, "the Node is told of its network");

@@ -173,6 +173,23 @@ mod tests {
     }
 
     #[test]
+    fn every_reason_is_in_the_reference() {
+        let page = include_str!("../../../../docs/nodeconfig.md");
+        let all = [
+            Reason::SessionUp,
+            Reason::SessionDown,
+            Reason::SessionFailed,
+            Reason::ConfigAccepted,
+            Reason::ConfigRefused,
+            Reason::ConfigDeleted,
+            Reason::PoolExhausted,
+        ];
+        for reason in all {
+            assert!(page.contains(&format!("`{}`", reason.word())), "{}", reason.word());
+        }
+    }
+
+    #[test]
     fn an_event_says_who_and_why() {
         let peer = || Arc::<str>::from("tor-a");
         let reason =

@@ -58,6 +58,8 @@ pub(super) struct Patience {
     tries: u32,
     not_before: Option<Instant>,
     told: Lasting,
+    /// The log says that it cannot be written.
+    complained: bool,
 }
 
 impl Patience {
@@ -66,11 +68,17 @@ impl Patience {
         self.not_before
     }
 
-    /// Nothing stands in the way.
-    pub(super) fn succeeded(&mut self) {
-        self.tries = 0;
-        self.not_before = None;
-        self.told.is_over();
+    /// It was written.
+    pub(super) fn succeeded(&mut self, what: &'static str) {
+        if self.complained {
+            tracing::info!(what, "written to the API server again");
+        }
+        self.begin_anew();
+    }
+
+    /// It is another thing that is to be written.
+    pub(super) fn begin_anew(&mut self) {
+        *self = Self::default();
     }
 
     /// It waits, each time longer. Tells of it once; `what` is what was to be written.
@@ -85,6 +93,7 @@ impl Patience {
         self.not_before = Some(Instant::now() + wait.mul_f64(jitter));
         let (Failure::Refused(reason) | Failure::Unanswered(reason)) = failure else { return };
         if self.told.is_news(reason) {
+            self.complained = true;
             tracing::warn!(what, reason, "cannot write to the API server; trying again");
         } else {
             tracing::debug!(what, reason, "still cannot write to the API server");
@@ -134,7 +143,7 @@ mod tests {
         assert!(waits[0] >= FIRST.mul_f64(0.75) && waits[0] <= FIRST.mul_f64(1.25), "{waits:?}");
         assert!(waits[3] > waits[0] && waits[39] >= LONGEST.mul_f64(0.75), "{waits:?}");
         assert!(waits.iter().all(|wait| *wait <= LONGEST.mul_f64(1.25)), "{waits:?}");
-        patience.succeeded();
+        patience.succeeded("status");
         assert_eq!(patience.not_before(), None);
         patience.failed("status", &Failure::Refused("403".into()));
         assert!(patience.not_before().unwrap() - Instant::now() >= LONGEST.mul_f64(0.75));

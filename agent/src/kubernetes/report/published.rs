@@ -48,8 +48,8 @@ struct Publisher {
     uid: Option<String>,
     /// What its status was is known.
     met: bool,
-    /// The last that was made, whether sent or not.
-    made: Status,
+    /// The last that was made in this life, whether sent or not; before that, of the life before.
+    made: Option<Status>,
     sent: Option<Sent>,
     patience: Patience,
 }
@@ -64,7 +64,7 @@ impl Publisher {
     fn new(around: Around) -> Self {
         let api = Api::all_with(around.client.clone(), &resource());
         let patience = Patience::default();
-        Self { around, api, uid: None, met: false, made: Status::default(), sent: None, patience }
+        Self { around, api, uid: None, met: false, made: None, sent: None, patience }
     }
 
     /// Looks, and sends what is due. When to look again at the latest.
@@ -73,7 +73,7 @@ impl Publisher {
         let uid = self.around.source.world().object.as_ref().map(|object| object.uid.clone());
         if self.uid != uid {
             // What stood in the way of the last one need not of this.
-            self.patience.succeeded();
+            self.patience.begin_anew();
             (self.uid, self.met) = (uid, false);
         }
         let Some(uid) = self.uid.clone() else { return anyway };
@@ -86,13 +86,14 @@ impl Publisher {
             }
         }
         let facts = self.around.facts().await;
-        self.made = status(&facts, &self.made);
-        let due = due(self.sent.as_ref(), &self.made);
+        let made = status(&facts, self.made.as_ref().unwrap_or(&Status::default()));
+        let due = due(self.sent.as_ref(), &made);
+        self.made = Some(made.clone());
         let due =
             due.map(|at| self.patience.not_before().map_or(at, |not_before| at.max(not_before)));
         match due {
             Some(at) if at <= Instant::now() => {
-                self.send().await;
+                self.send(made).await;
                 anyway
             }
             Some(at) => at.min(anyway),
@@ -106,27 +107,28 @@ impl Publisher {
             Ok(found) => found,
             Err(failure) => return self.patience.failed(WHAT, &failure),
         };
-        self.patience.succeeded();
+        self.patience.succeeded(WHAT);
         self.met = true;
         // One that cannot be read was not written by us, or by another version.
         let ours = found.metadata.uid.as_deref() == Some(uid);
         let known = found.data.get("status").cloned().filter(|_| ours);
         let known = known.and_then(|status| serde_json::from_value::<Status>(status).ok());
-        self.made = known.clone().unwrap_or_default();
+        // Since when a peer is away is known better by us than by an object that was made anew.
+        self.made.get_or_insert_with(|| known.clone().unwrap_or_default());
         let long_ago = Instant::now().checked_sub(COUNTS).unwrap_or_else(Instant::now);
         self.sent = known.map(|status| Sent { status, at: long_ago });
     }
 
-    async fn send(&mut self) {
-        let body = body(&self.around.node, &self.made);
+    async fn send(&mut self, made: Status) {
+        let body = body(&self.around.node, &made);
         let params = PatchParams::apply(MANAGER).force();
         let patch = Patch::Apply(&body);
         let outcome = answered(self.api.patch_status(&self.around.node, &params, &patch)).await;
         self.around.metrics.kubernetes.wrote(Written::Status, &outcome);
         match outcome {
             Ok(_) => {
-                self.patience.succeeded();
-                self.sent = Some(Sent { status: self.made.clone(), at: Instant::now() });
+                self.patience.succeeded(WHAT);
+                self.sent = Some(Sent { status: made, at: Instant::now() });
             }
             Err(failure) => {
                 // It was deleted a moment ago, and the source is about to say so.
@@ -156,13 +158,24 @@ fn body(node: &str, status: &Status) -> Value {
 /// When this is to be sent after that; `None`: it is the same.
 fn due(sent: Option<&Sent>, made: &Status) -> Option<Instant> {
     let Some(sent) = sent else { return Some(Instant::now()) };
-    if sent.status == *made {
+    if settled(&sent.status) == settled(made) {
         None
     } else if essence(&sent.status) == essence(made) {
         Some(sent.at + COUNTS)
     } else {
         Some(sent.at + SPACING)
     }
+}
+
+/// Attempts go from state to state without end; which one it is now is not worth a write.
+fn settled(status: &Status) -> Status {
+    let mut settled = status.clone();
+    for peer in &mut settled.peers {
+        if peer.state != PeerState::Established {
+            peer.state = PeerState::Idle;
+        }
+    }
+    settled
 }
 
 /// What somebody waits for: not how many routes there are, and not the words of a message.
@@ -242,11 +255,10 @@ mod tests {
             change(&mut now);
             assert_eq!(due(Some(&sent), &now), Some(at + after), "{name}");
         }
-        // Attempts go from state to state without end; that is no news.
         let (mut down, mut trying) = (made(), made());
         (down.peers[0].state, trying.peers[0].state) = (PeerState::Active, PeerState::Connect);
         let sent = Sent { status: down, at };
-        assert_eq!(due(Some(&sent), &trying), Some(at + COUNTS));
+        assert_eq!(due(Some(&sent), &trying), None, "another attempt is no news");
     }
 
     #[test]

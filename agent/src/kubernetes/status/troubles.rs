@@ -30,6 +30,22 @@ pub(super) enum What {
 }
 
 impl What {
+    /// All of them, in this order.
+    #[cfg(test)]
+    pub(super) const ALL: [Self; 11] = [
+        Self::NodeConfigRefused,
+        Self::NodeConfigDeleted,
+        Self::NotServing,
+        Self::SpeakerDown,
+        Self::Drained,
+        Self::NoSession,
+        Self::PeerDown,
+        Self::PrefixConflict,
+        Self::PoolNearlyFull,
+        Self::NotAnnounced,
+        Self::NodeConfigOverlooked,
+    ];
+
     pub(super) fn reason(self) -> &'static str {
         match self {
             Self::NodeConfigRefused => "NodeConfigRefused",
@@ -139,7 +155,7 @@ fn absent(facts: &Facts, peers: &[Peer]) -> Vec<Trouble> {
     });
     late.map(|(_, peer)| {
         let why = peer.last_error.as_deref().unwrap_or("no word from it yet");
-        Trouble { what, words: format!("{}: {}: {why}", peer.name, peer.state) }
+        Trouble { what, words: format!("{} has no session: {why}", peer.name) }
     })
     .collect()
 }
