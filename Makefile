@@ -36,6 +36,8 @@ DEB_TEST  := $(DEB_DEMO) iptables:iptables /usr/lib/cni/ptp:containernetworking-
 DEB_INTEROP := $(DEB_DEMO) $(DEB_ROUTERS) podman:podman runc:runc tcpdump:tcpdump
 DEB_BENCH := $(DEB_DEMO) $(DEB_ROUTERS) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins
 DEB_IMAGE := buildah:buildah jq:jq
+DEB_E2E   := $(DEB_DEMO) $(DEB_IMAGE) /usr/lib/cni/ptp:containernetworking-plugins containerd:containerd runc:runc \
+             curl:curl gcc:gcc /usr/include/stdio.h:libc6-dev mount:mount pgrep:procps openssl:openssl
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
@@ -148,9 +150,10 @@ image-twice: image ## Build it again from a clone elsewhere, and compare: one co
 	[[ $$one == "$$two" ]] || { echo "two images of one commit: $$one and $$two" >&2; exit 1; }; \
 	echo "built twice, the same image: $$one"
 
+# A real Kubernetes: where none is (KUBEBUILDER_ASSETS, or one built earlier) it is built from Debian's source.
 .PHONY: e2e
-e2e: ## Real container runtimes as clients: podman with CNI, containerd by CRI (as root)
-	$(call debian,$(DEB_TEST))
-	$(call cargo_tool,cargo-nextest,cargo-nextest)
-	$(CARGO) build --locked --workspace --bins
-	$(CARGO) nextest run --locked -p flock-interop-tests --test podman --test containerd --test chaining
+e2e: image ## flock in a real Kubernetes on this machine: installed, upgraded, broken, rebooted (as root)
+	$(call debian,$(DEB_E2E))
+	@$(CARGO) build --locked --quiet -p flock-interop-tests --bins
+	@existing=$${FLOCK_E2E_KUBECONFIG:-}; assets=; [[ $$existing ]] || assets=$$(interop-tests/kubernetes/assets); \
+	$(SUDO) env KUBEBUILDER_ASSETS="$$assets" FLOCK_E2E_KUBECONFIG="$$existing" target/debug/e2e $(E2E_FLAGS)

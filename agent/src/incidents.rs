@@ -24,6 +24,13 @@ pub enum Incident {
         /// The reason, with codes and the peer's own words.
         reason: String,
     },
+    /// A BGP session does not come about; told once for each reason.
+    NoSession {
+        /// As configured.
+        peer: Arc<str>,
+        /// The reason, with codes and the peer's own words.
+        reason: String,
+    },
     /// A pod could not be given an address.
     PoolExhausted {
         /// What is exhausted, as the pod's ADD is told.

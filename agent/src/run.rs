@@ -13,10 +13,12 @@ use anyhow::{Context, bail};
 use flock_dataplane::{Dataplane, NodeSettings};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::bgp::{Bgp, Starting};
+use crate::bgp::{self, Bgp, Starting};
 use crate::cli::Run;
 use crate::doctor::Doctor;
+use crate::incidents::Incidents;
 use crate::kubernetes::client::{self, Cluster};
+use crate::kubernetes::report;
 use crate::metrics::{Metrics, Scrape};
 use crate::news::News;
 use crate::notify::Watcher;
@@ -29,7 +31,7 @@ use crate::server::socket::{self, Socket};
 use crate::server::{admin, cni, http};
 use crate::source::{NodeState, Source, kubernetes, standalone};
 use crate::store::{Allocation, Store};
-use crate::{install, log};
+use crate::{capabilities, install, log};
 
 /// How long calls under way may take to end on shutdown.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -89,6 +91,7 @@ struct Agent {
 impl Agent {
     /// Everything that can be refused at once, before anything is changed.
     async fn prepare(args: Run) -> anyhow::Result<Self> {
+        capabilities::check()?;
         let node = node_name(&args);
         let cluster = cluster(&args).await?;
         let from = match (&args.standalone, &cluster) {
@@ -121,6 +124,8 @@ impl Agent {
             .context("cannot prepare the node")?;
         let ledger = Ledger::start(Book::default());
         let news = News::default();
+        // Without an API server nobody listens, and that is well.
+        let (incidents, heard) = Incidents::heard();
         let reconciler = Reconciler::start(
             ledger.clone(),
             dataplane.clone(),
@@ -128,15 +133,16 @@ impl Agent {
             metrics.clone(),
             news.clone(),
         );
-        let (bgp, speaker) = Bgp::prepare(
-            &node,
-            &args.state_dir,
-            source.clone(),
-            dataplane.clone(),
-            reconciler.clone(),
-            news.clone(),
-            metrics.clone(),
-        )
+        let (bgp, speaker) = Bgp::prepare(bgp::Parts {
+            node: &node,
+            state_dir: &args.state_dir,
+            source: source.clone(),
+            dataplane: dataplane.clone(),
+            reconciler: reconciler.clone(),
+            news: news.clone(),
+            incidents: incidents.clone(),
+            metrics: metrics.clone(),
+        })
         .map_err(anyhow::Error::msg)?;
         let sessions = bgp.ready_sessions();
         let source_is_complete = source.is_complete();
@@ -149,9 +155,21 @@ impl Agent {
             sessions,
             names_required: source_is_complete,
             metrics: metrics.clone(),
+            incidents,
         });
         // Needs no NodeConfig: the pods that are there go on without one.
         recover(&pods, found, &bgp, speaker).await?;
+        if let Some(cluster) = cluster {
+            let parts = report::Parts {
+                source: pods.source.clone(),
+                pods: pods.clone(),
+                bgp: bgp.clone(),
+                news: news.clone(),
+                incidents: heard,
+                metrics: metrics.clone(),
+            };
+            report::start(cluster.client, &node, parts);
+        }
         let doctor = Doctor::new(pods.clone(), bgp.clone(), &args);
         let desk = Arc::new(Desk {
             pods: pods.clone(),

@@ -31,8 +31,8 @@
 //! | [`speaker`] | flock's own speaker, alone |
 //! | [`capture`], [`sniffer`] | BGP on the wire: played by hand, and overheard |
 //! | [`interop`] | the matrix: our speaker with each router |
-//! | [`shipped`], [`container`] | what `deploy/` ships, and the agent in the container that it describes |
 //! | [`podman`], [`containerd`], [`cri`], [`image`], [`pause`] | real runtimes, and images for them |
+//! | [`shipped`], [`container`] | what `deploy/` ships, and the agent in the container that it describes |
 //! | [`cluster`] | a real Kubernetes: control plane, nodes, a ToR |
 //! | [`bench`] | what the benchmarks share, and the one of the speaker |
 //!

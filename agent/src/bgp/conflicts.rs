@@ -230,6 +230,8 @@ fn piece(speaker: &Speaker, family: Family, after: Option<u32>) -> (Vec<Told>, O
 /// What lasts so long is no echo of our own announcement, as a router may send it while a session
 /// begins.
 const LASTING: Duration = Duration::from_secs(5);
+/// Whether a conflict that was reported is over: nobody tells when a peer withdraws its part of it.
+const OVER: Duration = Duration::from_secs(30);
 
 /// What has been found, and what has been reported: once, and not before it lasts.
 #[derive(Default)]
@@ -238,13 +240,22 @@ pub(super) struct Reports {
     found: BTreeMap<Conflict, Option<Instant>>,
     /// When to look because something else changed.
     look_at: Option<Instant>,
+    /// When it was last looked.
+    looked: Option<Instant>,
 }
 
 impl Reports {
-    /// When to look again, to see what lasts.
+    /// When to look again, to see what lasts and what is over.
     pub(super) fn next_look(&self) -> Option<Instant> {
         let lasting = self.found.values().flatten().min().map(|since| *since + LASTING);
-        lasting.into_iter().chain(self.look_at).min()
+        let reported = self.found.values().any(Option::is_none);
+        let over = self.looked.filter(|_| reported).map(|looked| looked + OVER);
+        lasting.into_iter().chain(self.look_at).chain(over).min()
+    }
+
+    /// What was reported and, as far as was looked, is still so.
+    pub(super) fn reported(&self) -> impl Iterator<Item = &Conflict> {
+        self.found.iter().filter(|(_, since)| since.is_none()).map(|(conflict, _)| conflict)
     }
 
     /// This node claims more than it did. Nobody tells again what he told before, so that is looked
@@ -264,6 +275,7 @@ impl Reports {
 
     /// What is to be reported now.
     fn note(&mut self, found: BTreeSet<Conflict>, now: Instant) -> Vec<Conflict> {
+        self.looked = Some(now);
         self.found.retain(|known, _| found.contains(known));
         let mut lasting = Vec::new();
         for conflict in found {
@@ -353,14 +365,17 @@ mod tests {
         assert_eq!(reports.note(only.clone(), start + LASTING).len(), 1);
         assert_eq!(
             (reports.note(only.clone(), start + 2 * LASTING), reports.next_look()),
-            (vec![], None)
+            (vec![], Some(start + 2 * LASTING + OVER)),
+            "whether it is over is looked at"
         );
+        assert!(reports.reported().eq([&real]));
         reports.look_soon(start);
         reports.look_soon(start + LASTING / 2);
         assert_eq!(reports.next_look(), Some(start + LASTING), "however much is claimed meanwhile");
         reports.look_at = None;
         // It went and came back: that is news.
         assert_eq!(reports.note(BTreeSet::new(), start + 3 * LASTING), []);
+        assert_eq!((reports.reported().count(), reports.next_look()), (0, None));
         assert_eq!(reports.note(only.clone(), start + 4 * LASTING), []);
         assert_eq!(reports.note(only, start + 5 * LASTING), [real]);
     }

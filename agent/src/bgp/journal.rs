@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use flock_bgp::{DownReason, Notice, PeerKey, State, Withheld};
 use flock_bgp_io::{Handle, Told};
 
+use crate::incidents::{Incident, Incidents};
 use crate::reconcile::Reconciler;
 
 /// Reasons remembered of one peer; attempts fail in few ways.
@@ -17,6 +18,7 @@ const MOST_SAID: usize = 8;
 /// What was said of peers.
 #[derive(Default)]
 pub(super) struct Journal {
+    incidents: Incidents,
     /// Of those that are down, since they were last up.
     down: HashMap<Arc<str>, Vec<String>>,
     /// Since when the others are up.
@@ -24,6 +26,11 @@ pub(super) struct Journal {
 }
 
 impl Journal {
+    /// Nothing was said yet. Sessions that begin and end are told there, too.
+    pub(super) fn new(incidents: Incidents) -> Self {
+        Self { incidents, ..Self::default() }
+    }
+
     /// Writes what there is to say. True when it may mean that two nodes claim the same.
     pub(super) async fn write(
         &mut self,
@@ -43,6 +50,7 @@ impl Journal {
                 self.down.remove(&name);
                 self.up.insert(name.clone(), Instant::now());
                 up(key, &name, handle).await;
+                self.incidents.tell(Incident::SessionUp { peer: name });
                 false
             }
             Notice::Down(_, name, reason) => {
@@ -100,10 +108,12 @@ impl Journal {
         if let Some(since) = self.up.remove(&name) {
             let lasted = humantime::format_duration(whole_seconds(since.elapsed())).to_string();
             tracing::warn!(peer, reason = words, code, subcode, said, lasted, "session down");
+            self.incidents.tell(Incident::SessionDown { peer: name, reason: words });
         } else if again {
             tracing::debug!(peer, reason = words, "still no session");
         } else {
             tracing::warn!(peer, reason = words, code, subcode, said, "no session");
+            self.incidents.tell(Incident::NoSession { peer: name, reason: words });
         }
     }
 }
@@ -168,6 +178,26 @@ mod tests {
     use flock_bgp::Refusal;
 
     use super::*;
+
+    #[test]
+    fn what_is_told_to_those_far_away_is_what_the_log_warns_of() {
+        let (incidents, mut heard) = Incidents::heard();
+        let mut journal = Journal::new(incidents);
+        let peer = || Arc::<str>::from("tor-a");
+        let reason = DownReason::Received(6, 4, Default::default());
+        let words = "received Cease: Administrative Reset (6/4)".to_owned();
+        journal.went_down(peer(), &reason);
+        journal.went_down(peer(), &reason);
+        journal.up.insert(peer(), Instant::now());
+        journal.went_down(peer(), &reason);
+        assert_eq!(
+            std::iter::from_fn(|| heard.try_recv().ok()).collect::<Vec<_>>(),
+            [
+                Incident::NoSession { peer: peer(), reason: words.clone() },
+                Incident::SessionDown { peer: peer(), reason: words },
+            ]
+        );
+    }
 
     #[test]
     fn attempts_that_differ_in_numbers_only_are_one_story() {

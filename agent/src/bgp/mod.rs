@@ -12,7 +12,7 @@
 //! | `conflicts` | what two nodes claim: pure |
 //! | `view` | what `flock-agent bgp show` is answered |
 //! | `orders` | what an operator wants of one session: `bgp refresh`, `bgp reset` |
-//! | `standing` | peers as they are, for the doctor and for metrics |
+//! | `standing` | peers as they are, for the doctor, for metrics and for the NodeConfig's status |
 //! | `figures` | what the sockets did, for metrics |
 
 mod conflicts;
@@ -38,11 +38,12 @@ use flock_dataplane::Dataplane;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::fib::Fib;
+use crate::incidents::Incidents;
 use crate::metrics::Metrics;
 use crate::news::News;
 use crate::reconcile::Reconciler;
 use crate::source::Source;
-pub use conflicts::Conflict;
+pub use conflicts::{Conflict, Kind as ConflictKind};
 use drain::{DrainFile, Stage};
 use marker::Marker;
 use peers::Untold;
@@ -79,6 +80,10 @@ struct Published {
     /// Sessions that are up and have been told everything.
     ready: watch::Sender<u32>,
     stage: watch::Sender<Option<Stage>>,
+    /// The generation of the NodeConfig that the speaker was last made to follow.
+    following: watch::Sender<Option<i64>>,
+    /// What two nodes claim, and have claimed for a while.
+    conflicts: watch::Sender<Arc<[Conflict]>>,
 }
 
 /// The handle on the speaker and what is around it.
@@ -92,23 +97,32 @@ pub struct Bgp {
     fib: Fib,
 }
 
+/// What [`Bgp`] is made of.
+#[allow(missing_docs, reason = "each is what its type says")]
+pub struct Parts<'a> {
+    pub node: &'a str,
+    pub state_dir: &'a Path,
+    pub source: Source,
+    pub dataplane: Dataplane,
+    pub reconciler: Reconciler,
+    pub news: News,
+    pub incidents: Incidents,
+    pub metrics: Arc<Metrics>,
+}
+
 impl Bgp {
     /// Prepares it all; nothing is said to anybody before `begin`.
-    pub fn prepare(
-        node: &str,
-        state_dir: &Path,
-        source: Source,
-        dataplane: Dataplane,
-        reconciler: Reconciler,
-        news: News,
-        metrics: Arc<Metrics>,
-    ) -> Result<(Self, Starting), String> {
+    pub fn prepare(parts: Parts<'_>) -> Result<(Self, Starting), String> {
+        let Parts { node, state_dir, source, dataplane, reconciler, news, incidents, metrics } =
+            parts;
         let drain_file = DrainFile::new(state_dir);
         let stage = drain_file.read()?;
         let published = Published {
             live: watch::Sender::new(None),
             ready: watch::Sender::new(0),
             stage: watch::Sender::new(stage),
+            following: watch::Sender::new(None),
+            conflicts: watch::Sender::new(Arc::default()),
         };
         let (requests, inbox) = mpsc::channel(REQUESTS);
         let wake = Arc::new(Notify::new());
@@ -123,6 +137,7 @@ impl Bgp {
                 published: published.clone(),
                 wake: wake.clone(),
                 news,
+                incidents,
             },
             Marker::new(state_dir),
             drain_file,

@@ -1,11 +1,12 @@
 //! The sessions as the speaker has them, for the doctor and for metrics: they want reasons by their
-//! kind, which the rows of `bgp show` no longer have.
+//! kind, which the rows of `bgp show` no longer have. And what the task knows beside them.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use flock_bgp::{Now, PeerStatus};
 
-use super::Bgp;
+use super::{Bgp, Conflict};
 
 /// A speaker that lives, and its peers.
 pub(crate) struct Sessions {
@@ -20,6 +21,26 @@ pub(crate) struct Sessions {
 }
 
 impl Bgp {
+    /// The generation of the NodeConfig that the speaker was last made to follow.
+    pub(crate) fn following(&self) -> Option<i64> {
+        *self.published.following.borrow()
+    }
+
+    /// What two nodes have claimed for a while, as the log has it.
+    pub(crate) fn lasting_conflicts(&self) -> Arc<[Conflict]> {
+        self.published.conflicts.borrow().clone()
+    }
+
+    /// The node is drained, or about to be.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.stage().is_some()
+    }
+
+    /// There is a speaker.
+    pub(crate) fn is_speaking(&self) -> bool {
+        self.published.live.borrow().is_some()
+    }
+
     /// `None`: there is no speaker.
     pub(crate) async fn sessions(&self) -> Result<Option<Sessions>, String> {
         let live = self.published.live.borrow().clone();

@@ -30,6 +30,7 @@ use super::peers::{self};
 use super::{Published, Request, identity, password};
 use crate::config::NodeConfig;
 use crate::fib::Fib;
+use crate::incidents::Incidents;
 use crate::log::Lasting;
 use crate::news::News;
 use crate::reconcile::Reconciler;
@@ -57,6 +58,7 @@ pub(super) struct Around {
     pub(super) published: Published,
     pub(super) wake: Arc<Notify>,
     pub(super) news: News,
+    pub(super) incidents: Incidents,
 }
 
 /// What makes a speaker another one when it changes.
@@ -115,6 +117,7 @@ pub(super) struct Task {
 impl Task {
     pub(super) fn new(around: Around, marker: Marker, drain_file: DrainFile) -> Self {
         let stage = *around.published.stage.borrow();
+        let journal = Journal::new(around.incidents.clone());
         Self {
             around,
             marker,
@@ -123,7 +126,7 @@ impl Task {
             speaking: None,
             has_spoken: false,
             folders: password::Folders::default(),
-            journal: Journal::default(),
+            journal,
             reports: Reports::default(),
             unread: Lasting::default(),
             unstarted: Lasting::default(),
@@ -250,8 +253,9 @@ impl Task {
         let speaks = config.as_ref().and_then(|config| Some((config, config.bgp.as_ref()?)));
         let Some((config, bgp)) = speaks else {
             // Before the first NodeConfig, what a former life left is kept.
-            if config.is_some() {
+            if let Some(config) = config {
                 self.stop().await;
+                self.around.published.following.send_replace(config.generation);
             }
             return;
         };
@@ -271,6 +275,7 @@ impl Task {
         let source = |peer: &PeerConfig| Some((peer.name.to_string(), peer.local_address?));
         self.sources = plan.peers.iter().filter_map(source).collect();
         self.tell(config, &facts, plan).await;
+        self.around.published.following.send_replace(config.generation);
     }
 
     async fn hear(&mut self, told: Option<Told>) {
@@ -340,6 +345,13 @@ impl Task {
         if let Some(speaking) = self.speaking.as_ref().filter(|_| due) {
             self.reports.look(&speaking.handle, &self.around.reconciler).await;
         }
+        self.around.published.conflicts.send_if_modified(|known| {
+            let same = known.iter().eq(self.reports.reported());
+            if !same {
+                *known = self.reports.reported().cloned().collect();
+            }
+            !same
+        });
     }
 }
 

@@ -13,7 +13,7 @@ const PLENTY: u128 = 1 << 20;
 const NAMED: usize = 20;
 
 /// The NodeConfig, and what was overlooked in it.
-pub(super) fn node_config(node: &NodeState) -> Vec<Finding> {
+pub(crate) fn node_config(node: &NodeState) -> Vec<Finding> {
     let config = match node {
         NodeState::Unknown { reason } => {
             return vec![Finding::fail(

@@ -13,6 +13,7 @@ use super::{Doctor, clock, config, conflist, feature, files, mtu, process, sysct
 use crate::cli::Run;
 use crate::cli::check::Finding;
 use crate::config::{Endpoint, NodeConfig, Password, Peer};
+use crate::pods::Pods;
 use crate::pods::book::Attachment;
 use crate::reconcile::desired::configured;
 use files::Kind;
@@ -128,15 +129,15 @@ impl Doctor {
             )
         })
     }
+}
 
-    /// How full the pools are.
-    pub(super) async fn pools(&self, config: Option<&NodeConfig>) -> Vec<Finding> {
-        let pools: Vec<IpNet> = configured(config).collect();
-        let count = move |book: &mut crate::pods::book::Book| {
-            pools.into_iter().map(|pool| book.counters(pool)).collect::<Vec<_>>()
-        };
-        config::pools(&self.pods.ledger.ask(count).await.unwrap_or_default())
-    }
+/// How full the pools are.
+pub(crate) async fn pools(pods: &Pods, config: Option<&NodeConfig>) -> Vec<Finding> {
+    let pools: Vec<IpNet> = configured(config).collect();
+    let count = move |book: &mut crate::pods::book::Book| {
+        pools.into_iter().map(|pool| book.counters(pool)).collect::<Vec<_>>()
+    };
+    config::pools(&pods.ledger.ask(count).await.unwrap_or_default())
 }
 
 fn peers(config: Option<&NodeConfig>) -> impl Iterator<Item = &Peer> {

@@ -33,6 +33,8 @@ mod sysctl;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use config::node_config;
+pub(crate) use look::pools;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
@@ -85,7 +87,7 @@ impl Doctor {
         } else {
             findings.extend(config::manifests(&world));
         }
-        let refused = self.pods.status().await.err().map(|error| error.msg);
+        let refused = self.pods.status().await.err().map(|error| error.to_string());
         findings.extend(config::serving(&world, refused));
         let rooms = tokio::join!(
             within("the kernel", self.kernel(&book, config.as_deref())),

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::name::PODS;
 use super::state::{self, Differences};
-use super::{Doctor, shorten};
+use super::{Doctor, look, shorten};
 use crate::cli::check::Finding;
 use crate::pods::book::{Attachment, Phase};
 use crate::pods::{self, Pods};
@@ -47,7 +47,7 @@ impl Doctor {
         let mut findings = state::judge(&lasting, book.len(), routes);
         findings.push(state::held_twice(book));
         findings.push(state::leaked(book, &world.pods, self.pods.names_required));
-        findings.extend(self.pools(world.node.config().map(AsRef::as_ref)).await);
+        findings.extend(look::pools(&self.pods, world.node.config().map(AsRef::as_ref)).await);
         Ok(findings)
     }
 

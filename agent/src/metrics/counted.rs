@@ -37,7 +37,12 @@ where
 }
 
 /// A family whose counters are there before anything happens.
-fn counters<L>(registry: &mut Registry, name: &str, help: &str, first: &[L]) -> Counters<L>
+pub(super) fn counters<L>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    first: &[L],
+) -> Counters<L>
 where
     L: Clone + std::hash::Hash + Eq + std::fmt::Debug + Send + Sync + 'static,
     L: prometheus_client::encoding::EncodeLabelSet,

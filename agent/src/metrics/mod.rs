@@ -12,6 +12,7 @@
 
 mod counted;
 mod figures;
+mod kubernetes;
 mod labels;
 mod latency;
 mod peers;
@@ -26,6 +27,7 @@ use std::time::SystemTime;
 use prometheus_client::registry::Registry;
 
 pub use counted::{Admin, Cni, Http, Ipam, Kernel, Spool, StoreTimes};
+pub use kubernetes::{Kubernetes, Written};
 pub use labels::{Endpoint, Leak, Repair};
 pub use latency::Latency;
 pub use scrape::Scrape;
@@ -58,6 +60,8 @@ pub struct Metrics {
     pub http: Http,
     /// Requests on the admin socket.
     pub admin: Admin,
+    /// What is written to the API server.
+    pub kubernetes: Kubernetes,
 }
 
 impl Metrics {
@@ -73,6 +77,7 @@ impl Metrics {
             latency: Latency::start(&mut registry),
             http: Http::register(&mut registry),
             admin: Admin::register(&mut registry),
+            kubernetes: Kubernetes::register(&mut registry),
             registry,
             started: SystemTime::now(),
         })

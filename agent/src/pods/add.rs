@@ -9,16 +9,19 @@ use flock_cni::error::{self, CniError};
 use flock_cni::result::CniResult;
 use flock_dataplane::{Error as KernelError, Netns, Wired, fault};
 
-use super::book::{self, Draft, Phase};
+use super::book::{self, Draft, Phase, ReserveError};
 use super::call::Call;
 use super::{DEFAULT_MTU, Pods, answer, closed, failed, link, name_in_log};
 use crate::annotations;
 use crate::config::{Endpoint, NodeConfig};
+use crate::incidents::Incident;
 use crate::source::{PodFacts, PodKey, Unfound};
 use crate::store::{Allocation, Key, State};
 
 /// How often a taken name or address is answered with the next one.
 const TRIES: usize = 16;
+/// ETH_MAX_MTU of linux/if_ether.h.
+const LARGEST_MTU: u32 = 65_535;
 /// How long an answer about the uplink holds.
 const MTU_IS_FRESH: Duration = Duration::from_secs(1);
 
@@ -169,7 +172,8 @@ impl Pods {
             None => self.dataplane.default_uplink().await,
         };
         let problem = match uplink {
-            Ok(Some(uplink)) => return uplink.mtu,
+            // That of `lo` is one more than a veth takes.
+            Ok(Some(uplink)) => return uplink.mtu.min(LARGEST_MTU),
             Ok(None) => "there is no way to the first peer, or no default route".to_owned(),
             Err(error) => error.to_string(),
         };
@@ -242,6 +246,10 @@ impl Pods {
                 Err((_, true)) if !last => drop(self.reaper.settle().await),
                 Err((error, _)) => {
                     self.metrics.ipam.failed(&error);
+                    if matches!(error, ReserveError::Ipam(_)) {
+                        let reason = error.to_string();
+                        self.incidents.tell(Incident::PoolExhausted { reason });
+                    }
                     return Err(CniError::new(error::TRY_AGAIN_LATER, error.to_string()));
                 }
             }

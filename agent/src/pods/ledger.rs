@@ -14,7 +14,7 @@ type Step = Box<dyn FnOnce(&mut Book) + Send>;
 const MAILBOX: usize = 256;
 
 /// The agent is stopping and the book is closed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the agent is shutting down")]
 pub struct Closed;
 

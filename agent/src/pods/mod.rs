@@ -28,6 +28,7 @@ use tokio::sync::watch;
 
 use crate::cli::pods::{PodList, PodRow};
 use crate::config::NodeConfig;
+use crate::incidents::Incidents;
 use crate::metrics::Metrics;
 use crate::reconcile::Reconciler;
 use crate::source::{PodKey, Source};
@@ -36,6 +37,7 @@ use book::{Attachment, Phase};
 use ledger::{Closed, Ledger};
 pub use reaper::Reaper;
 pub(crate) use recover::boot_id;
+pub use status::NotServing;
 use turns::Turns;
 
 /// Everything that the walks of a pod need.
@@ -56,6 +58,8 @@ pub struct Pods {
     pub names_required: bool,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// Who is told what happens.
+    incidents: Incidents,
     /// One call at a time per container.
     turns: Turns,
     /// When the agent started to serve, for `status`.
@@ -79,6 +83,7 @@ pub struct Parts {
     pub sessions: watch::Receiver<u32>,
     pub names_required: bool,
     pub metrics: Arc<Metrics>,
+    pub incidents: Incidents,
 }
 
 impl Pods {
@@ -97,26 +102,13 @@ impl Pods {
             reaper,
             names_required: parts.names_required,
             metrics: parts.metrics,
+            incidents: parts.incidents,
             turns,
             started,
             sessions: parts.sessions,
             spool_failures: watch::Sender::default(),
             uplink_mtu: watch::Sender::new(None),
         })
-    }
-
-    /// The configuration in force, or why pods cannot be added.
-    fn config(&self) -> Result<Arc<NodeConfig>, String> {
-        use crate::source::NodeState::{Known, Unknown};
-        use crate::source::Standing;
-        match &self.source.world().node {
-            Unknown { reason } => Err(format!("no NodeConfig is in force: {reason}")),
-            Known { config, standing: Standing::Deleted } => Err(format!(
-                "the NodeConfig {} was deleted: the pods that are there are served, new ones are not; create it again",
-                config.name
-            )),
-            Known { config, .. } => Ok(config.clone()),
-        }
     }
 
     /// What `flock-agent pods` shows.

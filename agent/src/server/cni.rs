@@ -211,7 +211,7 @@ async fn dispatch(request: &Request, pods: &Arc<Pods>) -> Result<Option<CniResul
         words::DEL => pods.del(Call::parse_del(request)?).await.map(|()| None),
         words::CHECK => pods.check(Call::parse(request)?).await.map(|()| None),
         words::GC => pods.gc(&request.stdin_data).await.map(|()| None),
-        words::STATUS => pods.status().await.map(|()| None),
+        words::STATUS => pods.status().await.map(|()| None).map_err(CniError::from),
         other => Err(CniError::new(
             error::INVALID_ENVIRONMENT,
             format!("unknown op {other:?}; expected ADD, DEL, CHECK, GC or STATUS"),

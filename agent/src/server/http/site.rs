@@ -99,7 +99,7 @@ async fn health(pods: &Pods) -> Response<Body> {
 async fn readiness(pods: &Pods) -> Response<Body> {
     match tokio::time::timeout(PATIENCE, pods.status()).await {
         Ok(Ok(())) => words(StatusCode::OK, "ok"),
-        Ok(Err(refusal)) => words(StatusCode::SERVICE_UNAVAILABLE, &refusal.msg),
+        Ok(Err(refusal)) => words(StatusCode::SERVICE_UNAVAILABLE, &refusal.to_string()),
         Err(_) => words(StatusCode::SERVICE_UNAVAILABLE, "the agent does not answer itself"),
     }
 }

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use kube::Api;
 use kube::core::DynamicObject;
-use tokio::sync::{mpsc, watch as channel};
+use tokio::sync::{Notify, mpsc, watch as channel};
 
 use super::{Kind as SourceKind, SecretSeen, Source, World};
 use crate::config::is_object_name;
@@ -86,9 +86,10 @@ pub async fn start(
     let (tell, told) = mpsc::channel(TOLD);
     let (publish, mut world) = channel::channel(Arc::new(picture.world()));
     let (show, shown) = channel::channel(None);
-    follow_all(cluster, node, &tell);
+    let bell = Arc::new(Notify::new());
+    follow_all(cluster, node, &bell, &tell);
     tokio::spawn(cache.keep(shown));
-    let secrets = SecretWatches::new(cluster, tell);
+    let secrets = SecretWatches::new(cluster, bell, tell);
     let task = Task { picture, publish, show, secrets, metrics };
     tokio::spawn(task.run(told));
     let fresh = world.wait_for(|world| world.away.is_none());
@@ -105,15 +106,17 @@ pub async fn start(
     Ok(Source { world, kind: SourceKind::Told })
 }
 
-fn follow_all(cluster: &Cluster, node: &str, tell: &mpsc::Sender<News>) {
+fn follow_all(cluster: &Cluster, node: &str, bell: &Arc<Notify>, tell: &mpsc::Sender<News>) {
     let client = || cluster.client.clone();
     let this_node = format!("metadata.name={node}");
     let configs = Api::all_with(client(), &objects::node_configs());
-    follow(Watch { api: configs, fields: this_node.clone() }, tell, News::Config);
+    let bell = || bell.clone();
+    follow(Watch { api: configs, fields: this_node.clone(), bell: bell() }, tell, News::Config);
     let nodes = Api::all_with(client(), &objects::nodes());
-    follow(Watch { api: nodes, fields: this_node }, tell, News::Node);
+    follow(Watch { api: nodes, fields: this_node, bell: bell() }, tell, News::Node);
     let pods = Api::all_with(client(), &objects::pods());
-    follow(Watch { api: pods, fields: format!("spec.nodeName={node}") }, tell, News::Pods);
+    let on_this_node = format!("spec.nodeName={node}");
+    follow(Watch { api: pods, fields: on_this_node, bell: bell() }, tell, News::Pods);
 }
 
 fn follow<K>(watch: Watch<K>, tell: &mpsc::Sender<News>, news: fn(Told<K>) -> News)

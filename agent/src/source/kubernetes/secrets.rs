@@ -2,11 +2,12 @@
 //! Only the keys that were asked for are kept, and of those no more than can be a password.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use flock_bgp::Secret;
 use k8s_openapi::api::core::v1;
 use kube::{Api, Client};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
 
 use super::News;
@@ -21,14 +22,15 @@ const KEPT: usize = 128;
 pub(super) struct SecretWatches {
     client: Client,
     namespace: String,
+    bell: Arc<Notify>,
     tell: mpsc::Sender<News>,
     followed: BTreeMap<String, (BTreeSet<String>, AbortHandle)>,
 }
 
 impl SecretWatches {
-    pub(super) fn new(cluster: &Cluster, tell: mpsc::Sender<News>) -> Self {
+    pub(super) fn new(cluster: &Cluster, bell: Arc<Notify>, tell: mpsc::Sender<News>) -> Self {
         let (client, namespace) = (cluster.client.clone(), cluster.namespace.clone());
-        Self { client, namespace, tell, followed: BTreeMap::new() }
+        Self { client, namespace, bell, tell, followed: BTreeMap::new() }
     }
 
     /// Watches these, with their keys, and no others.
@@ -50,7 +52,8 @@ impl SecretWatches {
 
     fn watch(&self, name: String, keys: BTreeSet<String>) -> impl Future<Output = ()> + use<> {
         let api: Api<v1::Secret> = Api::namespaced(self.client.clone(), &self.namespace);
-        let watch = Watch { api, fields: format!("metadata.name={name}") };
+        let fields = format!("metadata.name={name}");
+        let watch = Watch { api, fields, bell: self.bell.clone() };
         let news = move |told| Some(News::Secret(name.clone(), seen(told, &keys)?));
         watch.follow(Listener { tell: self.tell.clone(), news })
     }

@@ -5,9 +5,11 @@
 //! A list asks for nothing older than what was told before and lets the API server answer from its
 //! memory, as kubelets do: five thousand nodes that come back at once must not read five thousand
 //! times all pods from etcd. After any failure there is a new list rather than a watch from where the
-//! last one ended: an etcd that was restored from a backup would tell nothing at all there.
+//! last one ended: an etcd that was restored from a backup would tell nothing at all there. The first
+//! watch that gets an answer again rings for the others.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
@@ -15,7 +17,7 @@ use kube::api::{Api, ListParams, VersionMatch, WatchEvent, WatchParams};
 use kube::{Resource, ResourceExt};
 use rand::RngExt;
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, timeout};
 
 use crate::kubernetes::client;
@@ -28,8 +30,6 @@ const IDLE: Duration = Duration::from_secs(75);
 /// those of all nodes do not end together.
 const KEPT_OPEN: u32 = 240;
 const KEPT_OPEN_MORE: u32 = 60;
-/// Objects in one answer, where the API server divides it.
-const PAGE: u32 = 500;
 /// The first pause after a failure, and the longest; each is doubled and then shortened by up to half.
 const FIRST_PAUSE: Duration = Duration::from_millis(400);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -56,6 +56,8 @@ pub(super) struct Watch<K> {
     pub(super) api: Api<K>,
     /// Which, as a field selector.
     pub(super) fields: String,
+    /// Rung when the API server answers: whoever waits to ask again need not wait any longer.
+    pub(super) bell: Arc<Notify>,
 }
 
 /// Who is told, and how that is put for them.
@@ -83,7 +85,7 @@ impl<N, F> Listener<N, F> {
 enum End {
     /// It goes on from the same version.
     Resume,
-    /// The version is too old, or unknown: all has to be listed again.
+    /// The version is too old, or too new, for this API server.
     Expired,
     /// The API server is silent.
     Failed(String),
@@ -114,6 +116,7 @@ where
                             return;
                         }
                         (listed, version) = (true, Some(newest));
+                        self.bell.notify_waiters();
                         continue;
                     }
                     Err(end) => Some(end),
@@ -127,10 +130,10 @@ where
                     continue;
                 }
                 Some(End::Resume) => {}
-                // Not older than what? The API server does not know that version: whatever is newest.
-                Some(End::Expired) => {
-                    (listed, version) = (false, None);
-                }
+                // From a watch: a new list. From a list: what is known is a version that this API server
+                // does not have, and may never: its etcd was restored from a backup.
+                Some(End::Expired) if listed => listed = false,
+                Some(End::Expired) => version = None,
                 Some(End::Failed(why)) => {
                     listed = false;
                     if !listener.tell(Told::Silent(why)).await {
@@ -141,33 +144,22 @@ where
             if lasted > LONGEST_PAUSE {
                 pause = Pause::default();
             }
-            tokio::time::sleep(pause.next()).await;
+            // Not those who failed just now: what rang for them was heard.
+            let at_least = tokio::time::sleep(FIRST_PAUSE);
+            let rung = async { tokio::join!(self.bell.notified(), at_least) };
+            let _ = timeout(pause.next(), rung).await;
         }
     }
 
     /// All objects, and the version that they are of: no older than `known`, and where nothing is
-    /// known, whatever the API server has at hand.
+    /// known, whatever the API server has at hand. Not in pages: those it would have to read from etcd.
     async fn list(&self, known: Option<&str>) -> Result<(Vec<K>, String), End> {
-        let mut all = Vec::new();
-        let mut params = ListParams::default().fields(&self.fields).limit(PAGE);
+        let mut params = ListParams::default().fields(&self.fields);
         params.resource_version = Some(known.unwrap_or("0").to_owned());
         params.version_match = known.map(|_| VersionMatch::NotOlderThan);
-        loop {
-            let answer = timeout(ANSWER, self.api.list(&params)).await;
-            let page = answer.map_err(|_| no_answer())?.map_err(|error| failed(&error))?;
-            all.extend(page.items);
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => {
-                    // The token says of which version the rest is.
-                    (params.resource_version, params.version_match) = (None, None);
-                    params.continue_token = Some(token);
-                }
-                None => {
-                    let version = page.metadata.resource_version.unwrap_or_default();
-                    return Ok((all, version));
-                }
-            }
-        }
+        let answer = timeout(ANSWER, self.api.list(&params)).await;
+        let list = answer.map_err(|_| no_answer())?.map_err(|error| failed(&error))?;
+        Ok((list.items, list.metadata.resource_version.unwrap_or_default()))
     }
 
     /// Tells of what happens after `version`, which is kept current. `None`: nobody listens.
@@ -245,15 +237,4 @@ impl Pause {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_to_a_bound_and_differ() {
-        let mut pause = Pause::default();
-        let all: Vec<Duration> = (0..12).map(|_| pause.next()).collect();
-        assert!(all[0] >= FIRST_PAUSE / 2 && all[0] < FIRST_PAUSE, "{all:?}");
-        assert!(all.iter().all(|one| *one < LONGEST_PAUSE), "{all:?}");
-        assert!(all[8..].iter().all(|one| *one >= LONGEST_PAUSE / 2), "{all:?}");
-    }
-}
+mod tests;

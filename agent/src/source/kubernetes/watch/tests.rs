@@ -1,0 +1,229 @@
+//! What a watch does with answers that a healthy API server does not give: scripted, on a clock that
+//! jumps. The real one is in `make e2e`.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Bytes, Frame};
+use kube::Client;
+use kube::client::Body;
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::source::kubernetes::objects;
+
+/// One answer of the API server.
+enum Answer {
+    /// Status and body.
+    Says(u16, Value),
+    /// Events of a watch, and then it is over.
+    Tells(Vec<Value>),
+    /// Events of a watch, and then nothing, for ever.
+    TellsAndHangs(Vec<Value>),
+    /// Not a byte.
+    Hangs,
+    /// No connection.
+    Refuses,
+}
+use Answer::{Hangs, Refuses, Says, Tells, TellsAndHangs};
+
+type Script = Arc<Mutex<(VecDeque<Answer>, Vec<String>)>>;
+
+/// A client whose API server answers like this. What it was asked is noted, in short.
+fn server(answers: Vec<Answer>) -> (Client, Script) {
+    let script: Script = Arc::new(Mutex::new((answers.into(), Vec::new())));
+    let asked = script.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let answer = {
+            let mut script = asked.lock().unwrap();
+            script.1.push(shortly(request.uri().query().unwrap_or_default()));
+            script.0.pop_front()
+        };
+        respond(answer)
+    });
+    (Client::new(service, "default"), script)
+}
+
+async fn respond(
+    answer: Option<Answer>,
+) -> Result<Response<UnsyncBoxBody<Bytes, Infallible>>, std::io::Error> {
+    let body = |parts: Vec<Value>, hangs: bool| {
+        let frames =
+            parts.into_iter().map(|part| Ok(Frame::data(Bytes::from(format!("{part}\n")))));
+        let end = if hangs { stream::pending().boxed() } else { stream::empty().boxed() };
+        StreamBody::new(stream::iter(frames.collect::<Vec<_>>()).chain(end)).boxed_unsync()
+    };
+    let (status, body) = match answer {
+        Some(Says(status, value)) => (status, body(vec![value], false)),
+        Some(Tells(events)) => (200, body(events, false)),
+        Some(TellsAndHangs(events)) => (200, body(events, true)),
+        Some(Refuses) => return Err(std::io::ErrorKind::ConnectionRefused.into()),
+        // The script is over: nothing happens any more.
+        Some(Hangs) | None => std::future::pending().await,
+    };
+    Ok(Response::builder().status(status).body(body).unwrap())
+}
+
+/// `list 5 NotOlderThan`, `watch 7`.
+fn shortly(query: &str) -> String {
+    let value = |key: &str| {
+        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.filter(|(name, _)| *name == key).map(|(_, value)| value.to_owned()).next()
+    };
+    let version = value("resourceVersion").unwrap_or_default();
+    let words = match value("watch") {
+        Some(_) => format!("watch {version}"),
+        None => format!("list {version} {}", value("resourceVersionMatch").unwrap_or_default()),
+    };
+    words.trim().to_owned()
+}
+
+fn object(name: &str, version: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "NodeConfig", "metadata": {"name": name, "resourceVersion": version}})
+}
+
+fn list(version: &str, names: &[&str]) -> Answer {
+    let items: Vec<Value> = names.iter().map(|name| object(name, version)).collect();
+    Says(200, json!({"metadata": {"resourceVersion": version}, "items": items}))
+}
+
+fn event(kind: &str, object: Value) -> Value {
+    json!({"type": kind, "object": object})
+}
+
+fn status(code: u16, message: &str) -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "reason": "x", "code": code})
+}
+
+/// Plays a script until the API server was asked as often as there are answers, and once more.
+async fn play(answers: Vec<Answer>) -> (Vec<String>, Vec<String>) {
+    let questions = answers.len() + 1;
+    let (client, script) = server(answers);
+    let api: Api<DynamicObject> = Api::all_with(client, &objects::node_configs());
+    let watch = Watch { api, fields: "metadata.name=a".into(), bell: Arc::default() };
+    let (tell, mut heard) = mpsc::channel(64);
+    let news = |told: Told<DynamicObject>| {
+        let name = |object: &DynamicObject| object.metadata.name.clone().unwrap_or_default();
+        Some(match told {
+            Told::All(all) => format!("all {:?}", all.iter().map(name).collect::<Vec<_>>()),
+            Told::Changed(object) => format!("changed {}", name(&object)),
+            Told::Gone(object) => format!("gone {}", name(&object)),
+            Told::Silent(why) => format!("silent: {why}"),
+            Told::Answers => "answers".to_owned(),
+        })
+    };
+    let following = tokio::spawn(watch.follow(Listener { tell, news }));
+    while script.lock().unwrap().1.len() < questions {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    following.abort();
+    let mut told = Vec::new();
+    while let Ok(news) = heard.try_recv() {
+        told.push(news);
+    }
+    let asked = script.lock().unwrap().1.clone();
+    (asked, told)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_goes_on_from_the_newest_version_that_was_told() {
+    let bookmark = event("BOOKMARK", object("", "9"));
+    let (asked, told) = play(vec![
+        list("5", &["a"]),
+        // Long enough to be a watch: it ends only when the server has nothing to say.
+        TellsAndHangs(vec![
+            event("MODIFIED", object("a", "7")),
+            event("DELETED", object("a", "8")),
+            bookmark,
+        ]),
+    ])
+    .await;
+    assert_eq!(asked, ["list 0", "watch 5", "watch 9"]);
+    assert_eq!(told, ["all [\"a\"]", "answers", "changed a", "gone a"], "silence is no news");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_too_old_means_a_new_list() {
+    for expired in [
+        Tells(vec![event("ERROR", status(410, "too old resource version"))]),
+        Says(410, status(410, "gone")),
+    ] {
+        let (asked, told) = play(vec![list("5", &["a"]), expired, list("20", &["b"])]).await;
+        assert_eq!(asked, ["list 0", "watch 5", "list 5 NotOlderThan", "watch 20"]);
+        assert!(told.iter().all(|news| !news.starts_with("silent")), "{told:?}");
+        assert_eq!(told.last().unwrap(), "all [\"b\"]");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_failure_all_is_listed_again_and_nothing_older_is_believed() {
+    let (asked, told) = play(vec![
+        list("5", &["a"]),
+        Tells(vec![event("ADDED", object("b", "6")), event("ERROR", status(500, "etcd is gone"))]),
+        Refuses,
+        Says(503, status(503, "starting")),
+        // This API server is behind, and does not catch up in time.
+        Says(504, status(504, "Too large resource version: 6, current: 2")),
+        list("2", &["b"]),
+    ])
+    .await;
+    let none_older = "list 6 NotOlderThan";
+    assert_eq!(
+        asked,
+        ["list 0", "watch 5", none_older, none_older, none_older, "list 0", "watch 2"]
+    );
+    assert_eq!(
+        told,
+        [
+            "all [\"a\"]",
+            "answers",
+            "changed b",
+            "silent: etcd is gone (500)",
+            "silent: connection refused",
+            "silent: starting (503)",
+            "all [\"b\"]"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_accepts_and_says_nothing_is_silent() {
+    let (asked, told) = play(vec![Hangs, list("5", &[]), Hangs]).await;
+    assert_eq!(asked, ["list 0", "list 0", "watch 5", "list 5 NotOlderThan"]);
+    assert_eq!(told, ["silent: no answer within 30 s", "all []", "silent: no answer within 30 s"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_forbidden_or_missing_is_told_in_the_servers_words() {
+    let forbidden = "pods is forbidden: User \"x\" cannot list resource \"pods\"";
+    let (_, told) =
+        play(vec![Says(403, status(403, forbidden)), Says(404, status(404, "not found"))]).await;
+    assert_eq!(told, [format!("silent: {forbidden} (403)"), "silent: not found (404)".to_owned()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ends_every_watch_at_once_is_not_asked_without_end() {
+    let mut answers = vec![list("5", &["a"])];
+    answers.extend((0..8).map(|_| Tells(vec![])));
+    let began = Instant::now();
+    let (asked, _) = play(answers).await;
+    assert!(asked[1..].iter().all(|question| question == "watch 5"), "{asked:?}");
+    // 0.4 s, doubled, at least half of each.
+    assert!(began.elapsed() > Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+#[test]
+fn pauses_grow_to_a_bound_and_differ() {
+    let mut pause = Pause::default();
+    let all: Vec<Duration> = (0..12).map(|_| pause.next()).collect();
+    assert!(all[0] >= FIRST_PAUSE / 2 && all[0] < FIRST_PAUSE, "{all:?}");
+    assert!(all.iter().all(|one| *one < LONGEST_PAUSE), "{all:?}");
+    assert!(all[8..].iter().all(|one| *one >= LONGEST_PAUSE / 2), "{all:?}");
+}
