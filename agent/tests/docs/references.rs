@@ -87,7 +87,10 @@ fn written(schema: &Value, at: &str, found: &mut BTreeSet<String>) {
         _ if schema["properties"].is_object() => Some((schema, at.to_owned())),
         _ => None,
     };
-    let Some((object, at)) = inside else { return drop(found.insert(at.to_owned())) };
+    let Some((object, at)) = inside else {
+        found.insert(at.to_owned());
+        return;
+    };
     for (key, inner) in object["properties"].as_object().unwrap() {
         written(inner, &format!("{at}.{key}"), found);
     }
