@@ -31,7 +31,7 @@ use crate::server::socket::{self, Socket};
 use crate::server::{admin, cni, http};
 use crate::source::{NodeState, Source, kubernetes, standalone};
 use crate::store::{Allocation, Store};
-use crate::{capabilities, install, log};
+use crate::{install, log};
 
 /// How long calls under way may take to end on shutdown.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -91,7 +91,6 @@ struct Agent {
 impl Agent {
     /// Everything that can be refused at once, before anything is changed.
     async fn prepare(args: Run) -> anyhow::Result<Self> {
-        capabilities::check()?;
         let node = node_name(&args);
         let cluster = cluster(&args).await?;
         let from = match (&args.standalone, &cluster) {
