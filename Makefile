@@ -26,12 +26,18 @@ SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 DEB_DEMO  := ip:iproute2 ping:iputils-ping nft:nftables bird:bird2 /usr/lib/frr/bgpd:frr
 # The routers that we are tested with and measured beside.
 DEB_ROUTERS := bird:bird2 /usr/lib/frr/bgpd:frr gobgpd:gobgpd /usr/sbin/bgpd:openbgpd exabgp:exabgp
+# What reads deploy/: kubectl's kustomize, and Go with the libraries that helm renders charts with.
+DEB_DEPLOY := kubectl:kubernetes-client go:golang-go \
+              /usr/share/gocode/src/github.com/Masterminds/sprig:golang-github-masterminds-sprig-dev \
+              /usr/share/gocode/src/sigs.k8s.io/yaml:golang-k8s-sigs-yaml-dev
 DEB_TEST  := $(DEB_DEMO) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins \
              $(DEB_ROUTERS) podman:podman containerd:containerd runc:runc curl:curl gcc:gcc /usr/include/stdio.h:libc6-dev mount:mount tmux:tmux pkill:procps jq:jq promtool:prometheus \
-             chromium:chromium chromedriver:chromium-driver /usr/share/fonts/truetype/dejavu/DejaVuSansCondensed.ttf:fonts-dejavu-extra
+             $(DEB_DEPLOY) chromium:chromium chromedriver:chromium-driver /usr/share/fonts/truetype/dejavu/DejaVuSansCondensed.ttf:fonts-dejavu-extra
 DEB_INTEROP := $(DEB_DEMO) $(DEB_ROUTERS) podman:podman runc:runc tcpdump:tcpdump
 DEB_BENCH := $(DEB_DEMO) $(DEB_ROUTERS) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins
 DEB_IMAGE := buildah:buildah jq:jq
+DEB_E2E   := $(DEB_DEMO) $(DEB_IMAGE) /usr/lib/cni/ptp:containernetworking-plugins containerd:containerd runc:runc \
+             curl:curl gcc:gcc /usr/include/stdio.h:libc6-dev mount:mount pgrep:procps openssl:openssl
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
@@ -135,9 +141,19 @@ image-tar: image ## The same as an archive (IMAGE_TAR): ctr -n k8s.io images imp
 	$(SUDO) buildah push -q $(IMAGE) docker-archive:$(IMAGE_TAR):$(IMAGE)
 	@ls -l $(IMAGE_TAR)
 
+.PHONY: image-twice
+image-twice: image ## Build it again from a clone elsewhere, and compare: one commit is one image
+	@elsewhere=$$(mktemp -d); trap 'rm -rf "$$elsewhere"' EXIT; \
+	git clone -q . "$$elsewhere/flock"; $(MAKE) -C "$$elsewhere/flock" image IMAGE=flock:again; \
+	id() { $(SUDO) buildah inspect --type image --format '{{.FromImageID}}' "$$1"; }; \
+	one=$$(id $(IMAGE)); two=$$(id flock:again); $(SUDO) buildah rmi flock:again >/dev/null; \
+	[[ $$one == "$$two" ]] || { echo "two images of one commit: $$one and $$two" >&2; exit 1; }; \
+	echo "built twice, the same image: $$one"
+
+# A real Kubernetes: where none is (KUBEBUILDER_ASSETS, or one built earlier) it is built from Debian's source.
 .PHONY: e2e
-e2e: ## Real container runtimes as clients: podman with CNI, containerd by CRI (as root)
-	$(call debian,$(DEB_TEST))
-	$(call cargo_tool,cargo-nextest,cargo-nextest)
-	$(CARGO) build --locked --workspace --bins
-	$(CARGO) nextest run --locked -p flock-interop-tests --test podman --test containerd --test chaining
+e2e: image ## flock in a real Kubernetes on this machine: installed, upgraded, broken, rebooted (as root)
+	$(call debian,$(DEB_E2E))
+	@$(CARGO) build --locked --quiet -p flock-interop-tests --bins
+	@existing=$${FLOCK_E2E_KUBECONFIG:-}; assets=; [[ $$existing ]] || assets=$$(interop-tests/kubernetes/assets); \
+	$(SUDO) env KUBEBUILDER_ASSETS="$$assets" FLOCK_E2E_KUBECONFIG="$$existing" target/debug/e2e $(E2E_FLAGS)

@@ -53,7 +53,14 @@ pub struct InstallError {
 }
 
 fn failed(what: &Path, source: io::Error) -> InstallError {
-    InstallError { what: what.display().to_string(), source, remedy: "" }
+    let remedy = match source.kind() {
+        // Root without the right to overrule others, as in a container.
+        io::ErrorKind::PermissionDenied => {
+            "; let the directory belong to root, or give the agent the capability DAC_OVERRIDE"
+        }
+        _ => "",
+    };
+    InstallError { what: what.display().to_string(), source, remedy }
 }
 
 /// Copies the plugin, and a `loopback` where there is none but perhaps an older one of ours

@@ -18,6 +18,7 @@ use crate::cli::Run;
 use crate::doctor::Doctor;
 use crate::incidents::Incidents;
 use crate::kubernetes::client::{self, Cluster};
+use crate::kubernetes::report;
 use crate::metrics::{Metrics, Scrape};
 use crate::news::News;
 use crate::notify::Watcher;
@@ -30,7 +31,7 @@ use crate::server::socket::{self, Socket};
 use crate::server::{admin, cni, http};
 use crate::source::{NodeState, Source, kubernetes, standalone};
 use crate::store::{Allocation, Store};
-use crate::{capabilities, install, log};
+use crate::{install, log};
 
 /// How long calls under way may take to end on shutdown.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -90,7 +91,6 @@ struct Agent {
 impl Agent {
     /// Everything that can be refused at once, before anything is changed.
     async fn prepare(args: Run) -> anyhow::Result<Self> {
-        capabilities::check()?;
         let node = node_name(&args);
         let cluster = cluster(&args).await?;
         let from = match (&args.standalone, &cluster) {
@@ -123,6 +123,8 @@ impl Agent {
             .context("cannot prepare the node")?;
         let ledger = Ledger::start(Book::default());
         let news = News::default();
+        // Without an API server nobody listens, and that is well.
+        let (incidents, heard) = Incidents::heard();
         let reconciler = Reconciler::start(
             ledger.clone(),
             dataplane.clone(),
@@ -137,7 +139,7 @@ impl Agent {
             dataplane: dataplane.clone(),
             reconciler: reconciler.clone(),
             news: news.clone(),
-            incidents: Incidents::default(),
+            incidents: incidents.clone(),
             metrics: metrics.clone(),
         })
         .map_err(anyhow::Error::msg)?;
@@ -152,10 +154,21 @@ impl Agent {
             sessions,
             names_required: source_is_complete,
             metrics: metrics.clone(),
-            incidents: Incidents::default(),
+            incidents,
         });
         // Needs no NodeConfig: the pods that are there go on without one.
         recover(&pods, found, &bgp, speaker).await?;
+        if let Some(cluster) = cluster {
+            let parts = report::Parts {
+                source: pods.source.clone(),
+                pods: pods.clone(),
+                bgp: bgp.clone(),
+                news: news.clone(),
+                incidents: heard,
+                metrics: metrics.clone(),
+            };
+            report::start(cluster.client, &node, parts);
+        }
         let doctor = Doctor::new(pods.clone(), bgp.clone(), &args);
         let desk = Arc::new(Desk {
             pods: pods.clone(),

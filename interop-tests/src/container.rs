@@ -6,7 +6,7 @@
 //! Whatever else is called, the plugin or the command line, finds the agent as it does without.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -14,10 +14,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::binaries::{self, run, tool};
+use crate::image::libraries;
 use crate::names;
 use crate::node::Node;
 use crate::router::{await_podman_left, podman};
-use crate::shipped::{Container, Mount};
+use crate::shipped::{Container, Mount, NAMESPACE};
 
 /// Where NodeConfig and pods are inside.
 pub const STANDALONE: &str = "/standalone";
@@ -52,7 +53,7 @@ impl Housed {
             let file = program.file_name().and_then(|name| name.to_str()).context("no name")?;
             command.arg("--volume").arg(format!("{}:/bin/{file}:ro", program.display()));
             for library in libraries(&program)? {
-                command.arg("--volume").arg(format!("{library}:{library}:ro"));
+                command.arg("--volume").arg(format!("{0}:{0}:ro", library.display()));
             }
         }
         let standalone = node.file("standalone");
@@ -60,7 +61,7 @@ impl Housed {
         for (key, value) in &container.environment {
             let value = match value.as_str() {
                 "{spec.nodeName}" => node.name(),
-                "{metadata.namespace}" => "flock-system",
+                "{metadata.namespace}" => NAMESPACE,
                 value => value,
             };
             command.arg("--env").arg(format!("{key}={value}"));
@@ -138,12 +139,4 @@ fn on_the_rack(node: &Node, host: &str) -> Result<PathBuf> {
         "/run/netns" | "/proc/sys/net" => PathBuf::from(host),
         other => bail!("the DaemonSet mounts {other}, which a node of the rack does not have"),
     })
-}
-
-/// The shared libraries of a program; a static one has none.
-fn libraries(program: &Path) -> Result<Vec<String>> {
-    let listed = Command::new(tool("ldd")?).arg(program).output()?;
-    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    let paths = listed.split_whitespace().filter(|word| word.starts_with('/'));
-    Ok(paths.map(str::to_owned).collect())
 }

@@ -62,7 +62,7 @@ fn put(from: &Path, root: &Path, inside: &Path) -> Result<()> {
 
 /// What a program is linked with, and who links it. A static one has nothing, and `ldd` says so by
 /// failing.
-fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new(tool("ldd")?).arg(program).output()?;
     let said = String::from_utf8_lossy(&output.stdout);
     Ok(linked(&said))

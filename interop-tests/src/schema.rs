@@ -52,6 +52,18 @@ fn allows(root: &Value, schema: &Value, value: &Value) -> Result<()> {
                     allows(root, rule, item)?;
                 }
             }
+            // Keys that are not among `properties` are refused in any case.
+            "additionalProperties" if *rule == Value::Bool(false) => {}
+            "additionalProperties" => {
+                ensure!(rules.get("properties").is_none(), "both are not known here");
+                for (key, item) in value.as_object().into_iter().flatten() {
+                    allows(root, rule, item).with_context(|| key.clone())?;
+                }
+            }
+            "minLength" => {
+                let length = value.as_str().and_then(|text| u64::try_from(text.len()).ok());
+                ensure!(length >= rule.as_u64(), "{value} is shorter than {rule}");
+            }
             "properties" => {
                 for (key, item) in value.as_object().into_iter().flatten() {
                     let of_key = rule.get(key).with_context(|| format!("{key} is not in it"))?;

@@ -2,14 +2,17 @@
 //! container is given. Decides nothing; tests compare, and [`crate::container`] obeys.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::binaries::{run, tool};
+use crate::binaries::{build_dir, run, tool};
 use crate::docs::root;
+
+/// Where flock lives in a cluster.
+pub const NAMESPACE: &str = "flock-system";
 
 /// A file below `deploy/`.
 pub fn path(relative: &str) -> PathBuf {
@@ -29,10 +32,31 @@ pub fn read(relative: &str) -> Result<Vec<Value>> {
     documents(&text).with_context(|| file.display().to_string())
 }
 
-/// What `kubectl kustomize` makes of a directory below `deploy/kustomize`.
-pub fn kustomized(directory: &str) -> Result<Vec<Value>> {
+/// What `kubectl kustomize` makes of a directory.
+pub fn kustomized(directory: &Path) -> Result<Vec<Value>> {
     let mut command = Command::new(tool("kubectl")?);
-    documents(&run(command.arg("kustomize").arg(path("kustomize").join(directory)))?)
+    documents(&run(command.arg("kustomize").arg(directory))?)
+}
+
+/// What the Helm chart makes of its values, with these over them: by helm itself where it is installed,
+/// else by a small program that renders as helm does, compiled with Debian's libraries.
+pub fn rendered(values: &Value) -> Result<Vec<Value>> {
+    let chart = path("helm/flock");
+    let mut command = match tool("helm") {
+        Ok(helm) => {
+            let mut command = Command::new(helm);
+            command.args(["template", "flock"]).arg(chart).args(["--namespace", NAMESPACE]);
+            let given = tempfile::NamedTempFile::new()?;
+            fs::write(given.path(), values.to_string())?;
+            command.arg("--values").arg(given.path());
+            return documents(&run(&mut command)?);
+        }
+        Err(_) => Command::new(tool("go")?),
+    };
+    command.env("GO111MODULE", "off").env("GOPATH", "/usr/share/gocode").env("CGO_ENABLED", "0");
+    command.env("GOCACHE", build_dir()?.join("go-cache"));
+    command.arg("run").arg(root().join("interop-tests/helm/render.go"));
+    documents(&run(command.arg(chart).arg(NAMESPACE).arg(values.to_string()))?)
 }
 
 /// Kind, namespace and name of an object.

@@ -19,8 +19,16 @@ use rack::docs::session::steps;
 use rack::docs::{documents, root};
 
 /// What a reader types at home and no test runs, by how it begins; `make` is checked by its targets.
-const AT_HOME: &[&str] =
-    &["make ", "cargo build --release", "cargo run --release -p ", "sudo install "];
+const AT_HOME: &[&str] = &[
+    "make ",
+    "cargo build --release",
+    "cargo run --release -p ",
+    "sudo install ",
+    "kubectl ",
+    "helm install ",
+    "buildah push ",
+    "ctr -n k8s.io images import ",
+];
 
 /// What fences hold. Only what is in this list is checked or known to need no check.
 const LANGUAGES: &[&str] = &["console", "yaml", "json", "text"];
@@ -84,8 +92,9 @@ fn every_file_that_is_named_is_there() {
     let mut wrong = Vec::new();
     for (path, text) in documents().unwrap() {
         for (number, line) in prose(&text) {
-            for word in quoted(line).filter(|word| folders.iter().any(|top| word.starts_with(top)))
-            {
+            // Also in the middle of a command.
+            let words = quoted(line).flat_map(|code| code.split(' '));
+            for word in words.filter(|word| folders.iter().any(|top| word.starts_with(top))) {
                 let plain = !word.contains([' ', '*', '{', '<', ':']);
                 if plain && !root().join(word).exists() {
                     wrong.push(format!("{}:{}: there is no {word}", path.display(), number + 1));

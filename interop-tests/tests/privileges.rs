@@ -161,6 +161,24 @@ fn with_a_capability_less_the_agent_says_which() {
     assert!(peers["peers"].as_array().unwrap().iter().all(|peer| peer["state"] != "Established"));
 }
 
+/// As Kubespray leaves the runtime's directory: somebody else's.
+#[test]
+fn a_directory_of_another_user_is_named_with_its_remedy() {
+    let container = Container::of_the_daemonset().unwrap();
+    let mut fabric = guarded();
+    let node = fabric.node_mut(1).unwrap();
+    std::os::unix::fs::chown(node.file("bin"), Some(1000), None).unwrap();
+    let _housed = Housed::start(node, &container).unwrap();
+    node.await_death().unwrap();
+    let said = node.log().unwrap();
+    for words in ["cannot install /host/opt/cni/bin/flock", "capability DAC_OVERRIDE"] {
+        assert!(said.contains(words), "{said}");
+    }
+    let mut more = container;
+    more.capabilities.push("DAC_OVERRIDE".to_owned());
+    let _housed = start(&mut fabric, &more);
+}
+
 #[test]
 fn without_the_nodes_sysctls_the_agent_says_how_to_give_them() {
     let mut container = Container::of_the_daemonset().unwrap();

@@ -48,6 +48,25 @@ fn examples() -> Vec<(String, Vec<String>)> {
     paths.map(parts).collect()
 }
 
+/// Annotations of pods that a Deployment or the like makes.
+#[test]
+fn annotations_of_examples_are_understood() {
+    let mut count = 0;
+    for file in fs::read_dir(root().join("deploy/examples")).unwrap() {
+        let path = file.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let all: Vec<serde_json::Value> = serde_saphyr::from_multiple(&text).unwrap();
+        for found in all.iter().filter_map(|one| one.pointer("/spec/template/metadata/annotations"))
+        {
+            count += 1;
+            let found = serde_json::from_value(found.clone()).unwrap();
+            let wishes = annotations::parse(&found).unwrap();
+            assert!(wishes.warnings.is_empty(), "{}: {:?}", path.display(), wishes.warnings);
+        }
+    }
+    assert!(count > 0, "no example has any");
+}
+
 #[test]
 fn every_manifest_is_accepted() {
     let mut wrong = Vec::new();

@@ -21,8 +21,7 @@ pub struct Assets {
 impl Assets {
     /// Finds them; what is missing is named, with the remedy.
     pub fn find() -> Result<Self> {
-        let named = env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
-        let dirs: Vec<_> = named.into_iter().chain(cache()).collect();
+        let dirs: Vec<_> = set("KUBEBUILDER_ASSETS").into_iter().chain(cache()).collect();
         let mut missing = Vec::new();
         for dir in &dirs {
             match PROGRAMS.iter().find(|program| !dir.join(program).is_file()) {
@@ -48,8 +47,12 @@ impl Assets {
     }
 }
 
+/// A path from the environment, unless it is empty.
+fn set(name: &str) -> Option<PathBuf> {
+    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
 fn cache() -> Option<PathBuf> {
-    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
     Some(cache.join("flock").join(format!("kubernetes-{VERSION}")))
 }

@@ -3,11 +3,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
 use crate::names;
-use crate::wait::{PATIENCE, until};
+use crate::wait::PATIENCE;
 
 const ROOT: &str = "/sys/fs/cgroup";
 
@@ -55,11 +57,18 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Removes it with everything below, once whoever was inside has gone.
+    /// Removes it with everything below, once whoever was inside has gone; also when the program was
+    /// interrupted, which ends every other wait.
     pub fn remove(&self) -> Result<()> {
-        until(&format!("the cgroup {} to be empty", self.name), PATIENCE, || {
-            hierarchies().iter().try_for_each(|hierarchy| remove(&hierarchy.join(&self.name)))
-        })
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let all = hierarchies();
+            let removed = all.iter().try_for_each(|one| remove(&one.join(&self.name)));
+            if removed.is_ok() || Instant::now() >= deadline {
+                return removed.with_context(|| format!("removing the cgroup {}", self.name));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 

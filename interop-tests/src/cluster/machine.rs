@@ -34,8 +34,6 @@ mount --bind "$3" /mnt/assets
 mount --rbind /sys/fs/cgroup /mnt/cgroup
 mount -t sysfs machine /sys
 mount --rbind /mnt/cgroup /sys/fs/cgroup
-# Namespaces of others would live as long as this copy of their names.
-umount --recursive --lazy /run/netns 2>/dev/null || true
 for dir in etc var; do
     mkdir -p "/mnt/disk/$dir/upper" "/mnt/disk/$dir/work"
     mount -t overlay -o "lowerdir=/$dir,upperdir=/mnt/disk/$dir/upper,workdir=/mnt/disk/$dir/work" machine "/$dir"
@@ -200,5 +198,53 @@ impl Drop for Machine {
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());
         let _ended = self.keeper.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn boot(netns: &Netns, disk: &Path) -> Machine {
+        Machine::boot("node-9", netns, disk, Path::new("/usr/bin")).unwrap()
+    }
+
+    #[test]
+    fn the_disk_outlives_the_machine_and_nothing_else_does() {
+        let disk = tempfile::tempdir().unwrap();
+        let netns = Netns::new("machine").unwrap();
+        let machine = boot(&netns, disk.path());
+        let kept = ["/etc/note", "/etc/cni/note", "/var/lib/flock/note", "/opt/note"];
+        for file in kept.iter().chain(&["/run/note", "/tmp/note"]) {
+            machine.run(&["touch", file]).unwrap();
+            assert!(machine.file(file).exists(), "{file} is seen from outside");
+        }
+        let boot_id = machine.run(&["cat", "/proc/sys/kernel/random/boot_id"]).unwrap();
+        assert_eq!(machine.run(&["hostname"]).unwrap(), "node-9\n");
+        drop(machine);
+        let machine = boot(&netns, disk.path());
+        for file in kept {
+            assert!(machine.file(file).exists(), "{file}");
+            assert!(!Path::new(file).exists(), "{file} is the machine's alone");
+        }
+        assert!(!machine.file("/run/note").exists() && !machine.file("/tmp/note").exists());
+        let now = machine.run(&["cat", "/proc/sys/kernel/random/boot_id"]).unwrap();
+        assert_ne!(boot_id, now, "a boot like the one before");
+    }
+
+    #[test]
+    fn a_daemon_is_killed_by_its_id_or_ends_with_its_machine() {
+        let disk = tempfile::tempdir().unwrap();
+        let log = disk.path().join("log");
+        let netns = Netns::new("machine").unwrap();
+        let machine = boot(&netns, disk.path());
+        let one = machine.start("one", &["sleep", "1000"], &log).unwrap();
+        let other = machine.start("another", &["sleep", "2000"], &log).unwrap();
+        let alive = |pid: Pid| Path::new("/proc").join(pid.as_raw_nonzero().to_string()).exists();
+        let (first, second) = (one.pid, other.pid);
+        one.kill().unwrap();
+        assert!(!alive(first) && alive(second));
+        drop(machine);
+        assert!(!alive(second), "it outlived its machine");
     }
 }

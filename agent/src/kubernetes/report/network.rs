@@ -1,7 +1,11 @@
 //! The Node's condition NetworkUnavailable, by server-side apply of that one condition: the others are
-//! not in what is sent, so they cannot be changed by it. Decides when the network is available: as soon as
-//! pods are served, and from then on unless they have not been served for a while. A restart of the agent
-//! changes nothing: pods that run go on, and kubelet tries again for new ones.
+//! not in what is sent, so they cannot be changed by it. Older API servers (1.20 does, and some after it)
+//! cannot apply anything to a Node with two addresses of one type, which is every dual-stack one: there
+//! it is a strategic merge patch, as kubelet's own, which merges conditions by their type.
+//!
+//! Decides when the network is available: as soon as pods are served, and from then on unless they have
+//! not been served for a while. A restart of the agent changes nothing: pods that run go on, and kubelet
+//! tries again for new ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,6 +103,8 @@ struct Speaker {
     known: Option<Known>,
     /// What was said last, and when to say it again.
     said: Option<(Verdict, Instant)>,
+    /// This API server cannot apply to this Node.
+    merges: bool,
     patience: Patience,
 }
 
@@ -112,7 +118,7 @@ impl Speaker {
     fn new(client: &Client, node: Arc<str>, metrics: Arc<Metrics>) -> Self {
         let api = Api::all(client.clone());
         let (judge, patience) = (Judge::default(), Patience::default());
-        Self { node, metrics, api, judge, known: None, said: None, patience }
+        Self { node, metrics, api, judge, known: None, said: None, merges: false, patience }
     }
 
     /// Says what is to be said of what is refused now. When to look again at the latest.
@@ -165,9 +171,11 @@ impl Speaker {
         let kept = known.since.filter(|_| known.unavailable == Some(verdict.unavailable));
         let since = kept.unwrap_or(now);
         let body = body(&self.node, &verdict, since, now);
-        let params = PatchParams::apply(MANAGER).force();
-        let patch = Patch::Apply(&body);
-        let outcome = answered(self.api.patch_status(&self.node, &params, &patch)).await;
+        let mut outcome = self.write(&body).await;
+        if !self.merges && outcome.as_ref().is_err_and(cannot_apply) {
+            self.merges = true;
+            outcome = self.write(&body).await;
+        }
         self.metrics.kubernetes.wrote(Written::Condition, &outcome);
         match outcome {
             Ok(_) => {
@@ -185,6 +193,16 @@ impl Speaker {
         }
     }
 
+    async fn write(&self, body: &Value) -> Result<Node, Failure> {
+        let (params, patch) = if self.merges {
+            let params = PatchParams { field_manager: Some(MANAGER.into()), ..Default::default() };
+            (params, Patch::Strategic(body))
+        } else {
+            (PatchParams::apply(MANAGER).force(), Patch::Apply(body))
+        };
+        answered(self.api.patch_status(&self.node, &params, &patch)).await
+    }
+
     fn failed(&mut self, failure: &Failure) {
         // kubelet is about to make it; what it had before is read again then.
         if *failure == Failure::Absent {
@@ -192,6 +210,12 @@ impl Speaker {
         }
         self.patience.failed(WHAT, failure);
     }
+}
+
+/// `.status.addresses: duplicate entries for key [type="InternalIP"]`
+fn cannot_apply(failure: &Failure) -> bool {
+    let (Failure::Refused(words) | Failure::Unanswered(words)) = failure else { return false };
+    words.contains("duplicate entries for key")
 }
 
 fn known(node: &Node) -> Known {

@@ -43,7 +43,8 @@ pub(crate) struct Pod {
 impl Stage {
     /// An empty stage, or that of somebody else.
     pub(crate) fn new(wish: &Wish) -> Result<Self> {
-        let foreign = env::var_os("FLOCK_E2E_KUBECONFIG").map(PathBuf::from);
+        let foreign = env::var_os("FLOCK_E2E_KUBECONFIG").filter(|path| !path.is_empty());
+        let foreign = foreign.map(PathBuf::from);
         let foreign = foreign.map(|path| Kubectl::of_someone_else(&path)).transpose()?;
         Ok(Self { cluster: None, foreign, installed: false, outage: wish.outage })
     }

@@ -25,8 +25,7 @@ const ANYWHERE: &[(&str, &str, &str)] = &[
 ];
 
 /// Beside that, in flock's own namespace: passwords.
-const AT_HOME: &[(&str, &str, &str)] =
-    &[("get", "", "secrets"), ("list", "", "secrets"), ("watch", "", "secrets")];
+const AT_HOME: &[(&str, &str, &str)] = &[("list", "", "secrets"), ("watch", "", "secrets")];
 
 /// Beside that, where Events of objects without a namespace are kept.
 const IN_DEFAULT: &[(&str, &str, &str)] = &[
