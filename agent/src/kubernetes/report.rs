@@ -18,6 +18,8 @@ mod network;
 mod notes;
 mod patience;
 mod published;
+#[cfg(test)]
+mod script;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,11 +7,13 @@
 //! Event with the words of the first.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -23,7 +25,7 @@ use super::notes::{self, Note};
 use super::patience::{Failure, Patience, answered};
 use crate::incidents::Told;
 use crate::kubernetes::crd;
-use crate::metrics::Written;
+use crate::metrics::{Metrics, Written};
 use crate::source::World;
 
 const CONTROLLER: &str = "flock.fritzlab.net/agent";
@@ -42,7 +44,7 @@ const WHAT: &str = "Event";
 pub(super) async fn run(around: Around, mut incidents: mpsc::Receiver<Told>) {
     let mut worlds = around.source.changes();
     let mut seen = worlds.borrow_and_update().clone();
-    let mut herald = Herald::new(around);
+    let mut herald = Herald::new(&around.client, around.node, around.metrics);
     herald.hear(notes::between(None, &seen), Timestamp::now(), &seen);
     loop {
         let next = herald.next();
@@ -91,7 +93,8 @@ struct There {
 }
 
 struct Herald {
-    around: Around,
+    node: Arc<str>,
+    metrics: Arc<Metrics>,
     api: Api<Event>,
     flood: Flood,
     queue: VecDeque<Pending>,
@@ -100,11 +103,11 @@ struct Herald {
 }
 
 impl Herald {
-    fn new(around: Around) -> Self {
-        let api = Api::namespaced(around.client.clone(), NAMESPACE);
+    fn new(client: &Client, node: Arc<str>, metrics: Arc<Metrics>) -> Self {
         Self {
-            around,
-            api,
+            node,
+            metrics,
+            api: Api::namespaced(client.clone(), NAMESPACE),
             flood: Flood::default(),
             queue: VecDeque::new(),
             there: VecDeque::new(),
@@ -116,16 +119,20 @@ impl Herald {
     fn hear(&mut self, note: Option<Note>, at: Timestamp, world: &World) {
         let Some(mut note) = note else { return };
         let Some(left_out) = self.flood.admits(&note) else {
-            return self.around.metrics.kubernetes.left_out();
+            return self.metrics.kubernetes.left_out();
         };
         if left_out > 0 {
             note.words = format!("{} (and {left_out} more that were left out)", note.words);
         }
+        self.enqueue(note, at, world);
+    }
+
+    fn enqueue(&mut self, note: Note, at: Timestamp, world: &World) {
         if self.queue.len() >= WAITING {
             self.queue.pop_front();
-            self.around.metrics.kubernetes.left_out();
+            self.metrics.kubernetes.left_out();
         }
-        let regarding = regarding(&self.around.node, world);
+        let regarding = regarding(&self.node, world);
         self.queue.push_back(Pending { note, regarding, at });
     }
 
@@ -147,7 +154,7 @@ impl Herald {
             Err(Failure::Absent) => self.create(&pending).await,
             outcome => outcome,
         };
-        self.around.metrics.kubernetes.wrote(Written::Event, &outcome);
+        self.metrics.kubernetes.wrote(Written::Event, &outcome);
         match outcome {
             Ok(()) => {
                 self.patience.succeeded(WHAT);
@@ -163,7 +170,7 @@ impl Herald {
     }
 
     async fn create(&mut self, pending: &Pending) -> Result<(), Failure> {
-        let event = event(pending, &self.around.node);
+        let event = event(pending, &self.node);
         let name = event.metadata.name.clone().unwrap_or_default();
         match answered(self.api.create(&PostParams::default(), &event)).await {
             // An answer got lost on the way, and not the Event.
@@ -250,75 +257,4 @@ fn event(pending: &Pending, node: &str) -> Event {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::incidents::Incident;
-    use crate::source::{NodeState, Object, Pods, Secrets};
-
-    fn world(uid: Option<&str>) -> World {
-        World {
-            node: NodeState::Unknown { reason: String::new() },
-            pods: Pods::default(),
-            problems: Arc::default(),
-            secrets: Secrets::default(),
-            object: uid.map(|uid| Object { uid: uid.into(), generation: 1 }),
-            away: None,
-        }
-    }
-
-    fn pending(uid: Option<&str>, at: &str) -> Pending {
-        let note = notes::of(Incident::SessionUp { peer: "tor-a".into() });
-        Pending { note, regarding: regarding("node-1", &world(uid)), at: at.parse().unwrap() }
-    }
-
-    #[test]
-    fn an_event_is_about_the_nodeconfig_or_else_the_node() {
-        let made = event(&pending(Some("u-1"), "2026-03-01T12:00:00Z"), "node-1");
-        let about = &made.involved_object;
-        assert_eq!(about.kind.as_deref(), Some("NodeConfig"));
-        assert_eq!(about.api_version.as_deref(), Some("flock.fritzlab.net/v1alpha1"));
-        assert_eq!((about.uid.as_deref(), about.name.as_deref()), (Some("u-1"), Some("node-1")));
-        assert_eq!(about.namespace, None);
-        assert_eq!(made.metadata.namespace.as_deref(), Some("default"));
-        assert_eq!(
-            (made.type_.as_deref(), made.reason.as_deref()),
-            (Some("Normal"), Some("SessionUp"))
-        );
-        assert_eq!(made.reporting_component.as_deref(), Some("flock.fritzlab.net/agent"));
-        assert_eq!(made.reporting_instance.as_deref(), Some("node-1"));
-        let made = event(&pending(None, "2026-03-01T12:00:00Z"), "node-1");
-        let about = &made.involved_object;
-        assert_eq!((about.kind.as_deref(), about.uid.as_deref()), (Some("Node"), Some("node-1")));
-    }
-
-    #[test]
-    fn the_name_of_an_event_is_one_that_an_api_server_takes() {
-        let long = format!("{}.{}", "a".repeat(199), "b".repeat(53));
-        let made = event(&pending(None, "2026-03-01T12:00:00Z"), &long);
-        let name = made.metadata.name.unwrap();
-        assert!(name.len() <= 253 && !name.contains(".."), "{name}");
-        assert!(name.starts_with(&"a".repeat(199)));
-    }
-
-    #[test]
-    fn the_same_words_are_counted_for_a_while() {
-        let first = pending(Some("u-1"), "2026-03-01T12:00:00Z");
-        let uid = first.regarding.uid.clone();
-        let mut there = VecDeque::from([There {
-            note: first.note.clone(),
-            uid,
-            name: "node-1.1".into(),
-            count: 1,
-            at: first.at,
-        }]);
-        let mut counted = |pending: &Pending| known(&mut there, pending).is_some();
-        assert!(counted(&pending(Some("u-1"), "2026-03-01T12:10:00Z")));
-        assert!(!counted(&pending(Some("u-1"), "2026-03-01T12:40:00Z")), "long ago");
-        assert!(!counted(&pending(Some("u-2"), "2026-03-01T12:10:00Z")), "another object");
-        let note = notes::of(Incident::SessionUp { peer: "tor-b".into() });
-        let other = Pending { note, ..pending(Some("u-1"), "2026-03-01T12:10:00Z") };
-        assert!(!counted(&other), "another peer");
-    }
-}
+mod tests;

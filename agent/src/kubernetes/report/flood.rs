@@ -121,8 +121,7 @@ mod tests {
 
     #[test]
     fn names_without_end_are_not_remembered_without_end() {
-        let clock = FakeRelativeClock::default();
-        let mut flood = Flood::new(clock.clone());
+        let mut flood = Flood::new(FakeRelativeClock::default());
         let names = || (0..2000).map(|n| note(Reason::SessionDown, &n.to_string()));
         let told = names().filter(|note| flood.admits(note).is_some()).count();
         assert_eq!(told, 32, "of the whole node");

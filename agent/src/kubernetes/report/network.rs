@@ -5,10 +5,12 @@
 //! pods are served, and from then on unless they have not been served for a while. A restart of the agent
 //! changes nothing: pods that run go on, and kubelet tries again for new ones.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
+use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use rand::RngExt as _;
 use serde_json::{Value, json};
@@ -17,7 +19,7 @@ use tokio::time::Instant;
 use super::patience::{Failure, Patience, answered};
 use super::{ANYWAY, Around, SPACING};
 use crate::kubernetes::status::{bounded, not_serving, told};
-use crate::metrics::Written;
+use crate::metrics::{Metrics, Written};
 
 /// Whose the condition is. One of its own: whoever applies as `flock-agent` to a Node takes nothing away.
 const MANAGER: &str = "flock-agent-network";
@@ -34,9 +36,14 @@ const WHAT: &str = "NetworkUnavailable of the Node";
 pub(super) async fn run(around: Around) {
     let mut news = around.news.listen();
     let mut worlds = around.source.changes();
-    let mut speaker = Speaker::new(around);
+    let mut speaker = Speaker::new(&around.client, around.node.clone(), around.metrics.clone());
     loop {
-        let next = speaker.step().await;
+        let refused = || async {
+            let why = around.pods.status().await.err()?;
+            let word = not_serving(&why, &around.source.world());
+            Some((word, bounded(&told(&why), LONGEST)))
+        };
+        let next = speaker.step(refused).await;
         tokio::time::sleep(SPACING).await;
         tokio::select! {
             () = news.next() => {}
@@ -45,6 +52,9 @@ pub(super) async fn run(around: Around) {
         }
     }
 }
+
+/// Why pods are not served: in one word, and in more.
+type Refused = (&'static str, String);
 
 /// What is to be said of the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +75,7 @@ impl Judge {
     fn judge(
         &mut self,
         was: Option<bool>,
-        refused: Option<(&'static str, String)>,
+        refused: Option<Refused>,
         now: Instant,
     ) -> Option<Verdict> {
         let Some((reason, message)) = refused else {
@@ -83,7 +93,8 @@ impl Judge {
 }
 
 struct Speaker {
-    around: Around,
+    node: Arc<str>,
+    metrics: Arc<Metrics>,
     api: Api<Node>,
     judge: Judge,
     /// What the Node has, once that was read: status, and since when.
@@ -102,14 +113,14 @@ struct Known {
 }
 
 impl Speaker {
-    fn new(around: Around) -> Self {
-        let api = Api::all(around.client.clone());
+    fn new(client: &Client, node: Arc<str>, metrics: Arc<Metrics>) -> Self {
+        let api = Api::all(client.clone());
         let (judge, patience) = (Judge::default(), Patience::default());
-        Self { around, api, judge, known: None, said: None, merges: false, patience }
+        Self { node, metrics, api, judge, known: None, said: None, merges: false, patience }
     }
 
-    /// Looks, and says what is to be said. When to look again at the latest.
-    async fn step(&mut self) -> Instant {
+    /// Says what is to be said of what is refused now. When to look again at the latest.
+    async fn step(&mut self, refused: impl AsyncFnOnce() -> Option<Refused>) -> Instant {
         let anyway = Instant::now() + ANYWAY;
         if let Some(later) = self.patience.not_before().filter(|at| *at > Instant::now()) {
             return later.min(anyway);
@@ -121,9 +132,7 @@ impl Speaker {
                 None => return anyway,
             },
         };
-        let world = self.around.source.world();
-        let refused = self.around.pods.status().await.err();
-        let refused = refused.map(|why| (not_serving(&why, &world), bounded(&told(&why), LONGEST)));
+        let refused = refused().await;
         let Some(verdict) = self.judge.judge(known.unavailable, refused, Instant::now()) else {
             return anyway;
         };
@@ -143,7 +152,7 @@ impl Speaker {
     }
 
     async fn read(&mut self) -> Option<Known> {
-        match answered(self.api.get(&self.around.node)).await {
+        match answered(self.api.get(&self.node)).await {
             Ok(node) => {
                 self.patience.succeeded(WHAT);
                 Some(known(&node))
@@ -159,13 +168,13 @@ impl Speaker {
         let now = Timestamp::now();
         let kept = known.since.filter(|_| known.unavailable == Some(verdict.unavailable));
         let since = kept.unwrap_or(now);
-        let body = body(&self.around.node, &verdict, since, now);
+        let body = body(&self.node, &verdict, since, now);
         let mut outcome = self.write(&body).await;
         if !self.merges && outcome.as_ref().is_err_and(cannot_apply) {
             self.merges = true;
             outcome = self.write(&body).await;
         }
-        self.around.metrics.kubernetes.wrote(Written::Condition, &outcome);
+        self.metrics.kubernetes.wrote(Written::Condition, &outcome);
         match outcome {
             Ok(_) => {
                 self.patience.succeeded(WHAT);
@@ -189,7 +198,7 @@ impl Speaker {
         } else {
             (PatchParams::apply(MANAGER).force(), Patch::Apply(body))
         };
-        answered(self.api.patch_status(&self.around.node, &params, &patch)).await
+        answered(self.api.patch_status(&self.node, &params, &patch)).await
     }
 
     fn failed(&mut self, failure: &Failure) {
@@ -238,71 +247,4 @@ fn body(node: &str, verdict: &Verdict, since: Timestamp, now: Timestamp) -> Valu
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn once_available_it_stays_so_unless_pods_are_unserved_for_long() {
-        let start = Instant::now();
-        let at = |seconds: u64| start + Duration::from_secs(seconds);
-        let no = || Some(("NoNodeConfig", "none".to_owned()));
-        let said = |judge: &mut Judge, was, refused, now| {
-            judge.judge(was, refused, now).map(|verdict| verdict.unavailable)
-        };
-        // A first start: not before pods are served.
-        let mut judge = Judge::default();
-        for was in [None, Some(true)] {
-            assert_eq!(said(&mut judge, was, no(), at(0)), Some(true));
-        }
-        assert_eq!(said(&mut judge, Some(true), None, at(1)), Some(false));
-        // Unserved for a moment, twice; then for long.
-        let long = LONG.as_secs();
-        assert_eq!(said(&mut judge, Some(false), no(), at(10)), None);
-        assert_eq!(said(&mut judge, Some(false), no(), at(9 + long)), None);
-        assert_eq!(said(&mut judge, Some(false), None, at(10 + long)), Some(false));
-        assert_eq!(said(&mut judge, Some(false), no(), at(11 + long)), None);
-        assert_eq!(said(&mut judge, Some(false), no(), at(11 + 2 * long)), Some(true));
-        // A restart: the Node says what the agent before said.
-        let mut judge = Judge::default();
-        assert_eq!(said(&mut judge, Some(false), no(), at(0)), None);
-        assert_eq!(said(&mut judge, Some(false), None, at(1)), Some(false));
-    }
-
-    #[test]
-    fn only_the_one_condition_is_sent() {
-        let verdict = Verdict { unavailable: true, reason: "NoNodeConfig", message: "none".into() };
-        let (then, now) = (Timestamp::UNIX_EPOCH, "2026-03-01T12:00:00.5Z".parse().unwrap());
-        let wanted = json!({
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": { "name": "node-1" },
-            "status": { "conditions": [{
-                "type": "NetworkUnavailable",
-                "status": "True",
-                "reason": "NoNodeConfig",
-                "message": "none",
-                "lastTransitionTime": "1970-01-01T00:00:00Z",
-                "lastHeartbeatTime": "2026-03-01T12:00:00Z",
-            }]},
-        });
-        assert_eq!(body("node-1", &verdict, then, now), wanted);
-    }
-
-    #[test]
-    fn what_a_node_says_of_its_network() {
-        let node = |conditions: Value| -> Node {
-            let body = json!({
-                "apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"},
-                "status": { "conditions": conditions },
-            });
-            serde_json::from_value(body).unwrap()
-        };
-        let one = |kind: &str, status: &str| json!([{ "type": kind, "status": status, "lastTransitionTime": "2026-03-01T12:00:00Z" }]);
-        assert_eq!(known(&node(one("Ready", "True"))).unavailable, None);
-        assert_eq!(known(&node(one(CONDITION, "True"))).unavailable, Some(true));
-        assert_eq!(known(&node(one(CONDITION, "Unknown"))).unavailable, None);
-        let found = known(&node(one(CONDITION, "False")));
-        assert_eq!(found.unavailable, Some(false));
-        assert_eq!(found.since, Some("2026-03-01T12:00:00Z".parse().unwrap()));
-    }
-}
+mod tests;

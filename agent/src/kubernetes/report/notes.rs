@@ -194,7 +194,7 @@ mod tests {
         let peer = || Arc::<str>::from("tor-a");
         let reason =
             "received Cease / Administrative Shutdown (6/2): maintenance\x1b[31m".to_owned();
-        let down = of(Incident::SessionDown { peer: peer(), reason: reason.clone() });
+        let down = of(Incident::SessionDown { peer: peer(), reason });
         assert_eq!((down.reason.word(), down.reason.is_warning()), ("SessionDown", true));
         assert_eq!(down.peer, Some(peer()));
         let wanted = "the BGP session with tor-a ended: received Cease / Administrative Shutdown (6/2): \

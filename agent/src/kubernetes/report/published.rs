@@ -5,9 +5,11 @@
 //! An object of another uid is another object: what is known of its status is read once, so that a
 //! restart of the agent changes no time of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -16,8 +18,8 @@ use super::patience::{Failure, Patience, answered};
 use super::{ANYWAY, Around, SPACING};
 use crate::cli::bgp::PeerState;
 use crate::kubernetes::crd;
-use crate::kubernetes::status::{Status, status};
-use crate::metrics::Written;
+use crate::kubernetes::status::{Facts, Status, status};
+use crate::metrics::{Metrics, Written};
 
 /// Whose the fields are.
 const MANAGER: &str = "flock-agent";
@@ -29,9 +31,10 @@ const WHAT: &str = "status of the NodeConfig";
 pub(super) async fn run(around: Around) {
     let mut news = around.news.listen();
     let mut worlds = around.source.changes();
-    let mut publisher = Publisher::new(around);
+    let mut publisher = Publisher::new(&around.client, around.node.clone(), around.metrics.clone());
     loop {
-        let next = publisher.step().await;
+        let uid = around.source.world().object.as_ref().map(|object| object.uid.clone());
+        let next = publisher.step(uid, || around.facts()).await;
         tokio::time::sleep(SPACING).await;
         tokio::select! {
             () = news.next() => {}
@@ -42,7 +45,8 @@ pub(super) async fn run(around: Around) {
 }
 
 struct Publisher {
-    around: Around,
+    node: Arc<str>,
+    metrics: Arc<Metrics>,
     api: Api<DynamicObject>,
     /// The object that all below is about; none: there is none.
     uid: Option<String>,
@@ -61,16 +65,16 @@ struct Sent {
 }
 
 impl Publisher {
-    fn new(around: Around) -> Self {
-        let api = Api::all_with(around.client.clone(), &resource());
+    fn new(client: &Client, node: Arc<str>, metrics: Arc<Metrics>) -> Self {
+        let api = Api::all_with(client.clone(), &resource());
         let patience = Patience::default();
-        Self { around, api, uid: None, met: false, made: None, sent: None, patience }
+        Self { node, metrics, api, uid: None, met: false, made: None, sent: None, patience }
     }
 
-    /// Looks, and sends what is due. When to look again at the latest.
-    async fn step(&mut self) -> Instant {
+    /// Sends what is due of what is looked at now, for the object of this uid. When to look again at
+    /// the latest.
+    async fn step(&mut self, uid: Option<String>, look: impl AsyncFnOnce() -> Facts) -> Instant {
         let anyway = Instant::now() + ANYWAY;
-        let uid = self.around.source.world().object.as_ref().map(|object| object.uid.clone());
         if self.uid != uid {
             // What stood in the way of the last one need not of this.
             self.patience.begin_anew();
@@ -85,7 +89,7 @@ impl Publisher {
                 return self.patience.not_before().map_or(anyway, |at| at.min(anyway));
             }
         }
-        let facts = self.around.facts().await;
+        let facts = look().await;
         let made = status(&facts, self.made.as_ref().unwrap_or(&Status::default()));
         let due = due(self.sent.as_ref(), &made);
         self.made = Some(made.clone());
@@ -103,7 +107,7 @@ impl Publisher {
 
     /// Reads what the object's status is.
     async fn meet(&mut self, uid: &str) {
-        let found = match answered(self.api.get(&self.around.node)).await {
+        let found = match answered(self.api.get(&self.node)).await {
             Ok(found) => found,
             Err(failure) => return self.patience.failed(WHAT, &failure),
         };
@@ -120,11 +124,11 @@ impl Publisher {
     }
 
     async fn send(&mut self, made: Status) {
-        let body = body(&self.around.node, &made);
+        let body = body(&self.node, &made);
         let params = PatchParams::apply(MANAGER).force();
         let patch = Patch::Apply(&body);
-        let outcome = answered(self.api.patch_status(&self.around.node, &params, &patch)).await;
-        self.around.metrics.kubernetes.wrote(Written::Status, &outcome);
+        let outcome = answered(self.api.patch_status(&self.node, &params, &patch)).await;
+        self.metrics.kubernetes.wrote(Written::Status, &outcome);
         match outcome {
             Ok(_) => {
                 self.patience.succeeded(WHAT);
@@ -195,82 +199,4 @@ fn essence(status: &Status) -> impl PartialEq + '_ {
 }
 
 #[cfg(test)]
-mod tests {
-    use jiff::Timestamp;
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-
-    use super::*;
-    use crate::kubernetes::status::Peer;
-
-    fn made() -> Status {
-        let peer = Peer {
-            name: "tor-a".into(),
-            address: "192.0.2.1".into(),
-            asn: Some(65000),
-            state: PeerState::Established,
-            since: Some(Time(Timestamp::UNIX_EPOCH)),
-            families: vec![],
-            received: 1,
-            accepted: 1,
-            advertised: 1,
-            last_error: None,
-        };
-        let condition = Condition {
-            type_: "Ready".into(),
-            status: "True".into(),
-            reason: "Serving".into(),
-            message: "new pods are served".into(),
-            last_transition_time: Time(Timestamp::UNIX_EPOCH),
-            observed_generation: Some(1),
-        };
-        Status {
-            observed_generation: Some(1),
-            conditions: vec![condition],
-            sessions: Some("1/1".into()),
-            networks: vec![],
-            peers: vec![peer],
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_change_of_state_is_sent_at_once_and_a_count_in_a_minute() {
-        let at = Instant::now();
-        let sent = Sent { status: made(), at };
-        assert_eq!(due(None, &made()), Some(at), "the first one");
-        assert_eq!(due(Some(&sent), &made()), None, "nothing changed");
-        type Change = fn(&mut Status);
-        let table: [(&str, Change, Duration); 9] = [
-            ("routes", |status| status.peers[0].received = 2, COUNTS),
-            ("words", |status| status.conditions[0].message = "x".into(), COUNTS),
-            ("an error of before", |status| status.peers[0].last_error = Some("x".into()), COUNTS),
-            ("a verdict", |status| status.conditions[0].status = "False".into(), SPACING),
-            ("a reason", |status| status.conditions[0].reason = "X".into(), SPACING),
-            ("seen", |status| status.conditions[0].observed_generation = Some(2), SPACING),
-            ("in force", |status| status.observed_generation = Some(2), SPACING),
-            ("a session", |status| status.peers[0].state = PeerState::Idle, SPACING),
-            ("a peer", |status| status.peers.clear(), SPACING),
-        ];
-        for (name, change, after) in table {
-            let mut now = made();
-            change(&mut now);
-            assert_eq!(due(Some(&sent), &now), Some(at + after), "{name}");
-        }
-        let (mut down, mut trying) = (made(), made());
-        (down.peers[0].state, trying.peers[0].state) = (PeerState::Active, PeerState::Connect);
-        let sent = Sent { status: down, at };
-        assert_eq!(due(Some(&sent), &trying), None, "another attempt is no news");
-    }
-
-    #[test]
-    fn the_body_is_what_server_side_apply_asks_for() {
-        let body = body("node-1", &made());
-        assert_eq!(body["apiVersion"], "flock.fritzlab.net/v1alpha1");
-        assert_eq!(
-            (&body["kind"], &body["metadata"]),
-            (&"NodeConfig".into(), &json!({"name": "node-1"}))
-        );
-        assert_eq!(body["status"]["conditions"][0]["type"], "Ready");
-        assert_eq!(body["status"]["peers"][0]["state"], "Established");
-        assert_eq!(body.as_object().map(|body| body.len()), Some(4), "and nothing else");
-    }
-}
+mod tests;

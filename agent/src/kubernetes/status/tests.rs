@@ -83,12 +83,13 @@ fn all_is_well() {
 #[test]
 fn what_is_wrong_is_told_by_the_gravest() {
     type Change = fn(Facts) -> Facts;
+    type Wanted = (&'static str, &'static str);
     let refused = |mut facts: Facts| {
         let problem = "spec.mtu: \"12\": out of range\nspec.bgp.asn: \"0\": AS 0 is nobody's";
         facts.world = Arc::new(world(ONE, Standing::Refused(problem.into())));
         facts
     };
-    let table: [(&str, Change, (&str, &str), (&str, &str), &str); 15] = [
+    let table: [(&str, Change, Wanted, Wanted, &str); 15] = [
         (
             "well",
             |facts| facts,
