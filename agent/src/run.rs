@@ -4,6 +4,8 @@
 //! lock, store, source, kernel; recovery; node routes, and then the speaker; admin socket, spool; a
 //! NodeConfig; only then the CNI socket and, last of all, the conflist.
 
+mod origin;
+
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +19,6 @@ use crate::bgp::{self, Bgp, Starting};
 use crate::cli::Run;
 use crate::doctor::Doctor;
 use crate::incidents::Incidents;
-use crate::kubernetes::client::{self, Cluster};
 use crate::kubernetes::report;
 use crate::metrics::{Metrics, Scrape};
 use crate::news::News;
@@ -29,9 +30,10 @@ use crate::reconcile::Reconciler;
 use crate::server::desk::Desk;
 use crate::server::socket::{self, Socket};
 use crate::server::{admin, cni, http};
-use crate::source::{NodeState, Source, kubernetes, standalone};
+use crate::source::{NodeState, Source};
 use crate::store::{Allocation, Store};
 use crate::{install, log};
+use origin::Origin;
 
 /// How long calls under way may take to end on shutdown.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -92,12 +94,13 @@ impl Agent {
     /// Everything that can be refused at once, before anything is changed.
     async fn prepare(args: Run) -> anyhow::Result<Self> {
         let node = node_name(&args);
-        let cluster = cluster(&args).await?;
-        let from = match (&args.standalone, &cluster) {
-            (Some(directory), _) => directory.display().to_string(),
-            (None, cluster) => cluster.as_ref().map(|c| c.server.clone()).unwrap_or_default(),
-        };
-        tracing::info!(version = env!("CARGO_PKG_VERSION"), node, from, "starting");
+        let origin = Origin::of(&args).await?;
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            node,
+            from = origin.shown(),
+            "starting"
+        );
         let metrics = Metrics::start();
         let port = match args.http {
             Some(address) => Some(http::listen(address).await?),
@@ -115,7 +118,7 @@ impl Agent {
             &node,
             metrics.store.clone(),
         )?;
-        let source = source(&args, cluster.as_ref(), &node, metrics.clone()).await?;
+        let source = origin.source(&args, &node, metrics.clone()).await?;
         let dataplane = Dataplane::start().context("cannot talk to the kernel")?;
         dataplane
             .prepare_node(&NodeSettings::default())
@@ -144,7 +147,6 @@ impl Agent {
         })
         .map_err(anyhow::Error::msg)?;
         let sessions = bgp.ready_sessions();
-        let source_is_complete = source.is_complete();
         let pods = Pods::new(Parts {
             ledger,
             store,
@@ -152,13 +154,12 @@ impl Agent {
             source,
             reconciler,
             sessions,
-            names_required: source_is_complete,
             metrics: metrics.clone(),
             incidents,
         });
         // Needs no NodeConfig: the pods that are there go on without one.
         recover(&pods, found, &bgp, speaker).await?;
-        if let Some(cluster) = cluster {
+        if let Origin::Cluster(cluster) = origin {
             let parts = report::Parts {
                 source: pods.source.clone(),
                 pods: pods.clone(),
@@ -298,31 +299,6 @@ async fn recover(
     speaker.begin();
     tokio::spawn(repair::follow(pods.clone(), drifts, bgp.clone()));
     Ok(())
-}
-
-/// The API server, where NodeConfig and pods come from one.
-async fn cluster(args: &Run) -> anyhow::Result<Option<Cluster>> {
-    if args.standalone.is_some() {
-        return Ok(None);
-    }
-    let namespace = args.namespace.as_deref().filter(|name| !name.is_empty());
-    let kubeconfig = args.kubeconfig.as_deref().filter(|path| !path.as_os_str().is_empty());
-    Ok(Some(client::prepare(kubeconfig, namespace).await?))
-}
-
-async fn source(
-    args: &Run,
-    cluster: Option<&Cluster>,
-    node: &str,
-    metrics: Arc<Metrics>,
-) -> anyhow::Result<Source> {
-    if let Some(directory) = &args.standalone {
-        return Ok(standalone::start(directory, metrics)?);
-    }
-    let Some(cluster) = cluster else { bail!("there is neither --standalone nor an API server") };
-    let beside_the_socket = args.socket.parent().unwrap_or(Path::new("/"));
-    let places = kubernetes::Places { state_dir: &args.state_dir, run_dir: beside_the_socket };
-    Ok(kubernetes::start(cluster, node, places, metrics).await?)
 }
 
 fn node_name(args: &Run) -> String {

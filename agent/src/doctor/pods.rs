@@ -46,7 +46,7 @@ impl Doctor {
         let world = self.pods.source.world();
         let mut findings = state::judge(&lasting, book.len(), routes);
         findings.push(state::held_twice(book));
-        findings.push(state::leaked(book, &world.pods, self.pods.names_required));
+        findings.push(state::leaked(book, &world.pods, self.pods.source.is_complete()));
         findings.extend(look::pools(&self.pods, world.node.config().map(AsRef::as_ref)).await);
         Ok(findings)
     }

@@ -122,12 +122,12 @@ impl Pods {
         };
         let name = match &call.args.name {
             Some(name) => name.clone(),
-            None if self.names_required => return Err(missing("K8S_POD_NAME")),
+            None if self.source.is_complete() => return Err(missing("K8S_POD_NAME")),
             None => return Ok(None),
         };
         let namespace = match &call.args.namespace {
             Some(namespace) => namespace.clone(),
-            None if self.names_required => return Err(missing("K8S_POD_NAMESPACE")),
+            None if self.source.is_complete() => return Err(missing("K8S_POD_NAMESPACE")),
             None => "default".to_owned(),
         };
         Ok(Some(PodKey { namespace, name }))

@@ -54,8 +54,6 @@ pub struct Pods {
     pub reconciler: Reconciler,
     /// Deletes links.
     pub reaper: Reaper,
-    /// Whether pods need Kubernetes names.
-    pub names_required: bool,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Who is told what happens.
@@ -81,7 +79,6 @@ pub struct Parts {
     pub source: Source,
     pub reconciler: Reconciler,
     pub sessions: watch::Receiver<u32>,
-    pub names_required: bool,
     pub metrics: Arc<Metrics>,
     pub incidents: Incidents,
 }
@@ -100,7 +97,6 @@ impl Pods {
             source,
             reconciler,
             reaper,
-            names_required: parts.names_required,
             metrics: parts.metrics,
             incidents: parts.incidents,
             turns,

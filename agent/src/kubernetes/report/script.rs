@@ -17,8 +17,6 @@ use serde_json::{Value, json};
 pub(super) struct Asked {
     /// `PATCH /api/v1/nodes/n/status?fieldManager=...`.
     pub(super) line: String,
-    /// The content's type; empty: there is none.
-    pub(super) kind: String,
     pub(super) body: Value,
 }
 
@@ -61,11 +59,9 @@ impl Script {
 
     async fn answer(&self, request: Request<Body>) -> Response<Full<Bytes>> {
         let line = format!("{} {}", request.method(), request.uri());
-        let kind = request.headers().get("content-type");
-        let kind = kind.map(|kind| kind.to_str().unwrap().to_owned()).unwrap_or_default();
         let body = request.into_body().collect().await.unwrap().to_bytes();
         let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-        self.asked.lock().unwrap().push(Asked { line, kind, body });
+        self.asked.lock().unwrap().push(Asked { line, body });
         let next = self.answers.lock().unwrap().pop_front();
         let (status, body) = next.unwrap_or((500, json!({"message": "nothing to say"})));
         let body = Full::new(Bytes::from(body.to_string()));

@@ -30,6 +30,11 @@ pub(crate) fn ensure_none(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
+/// Whether a node has something beside its pods now, and what; for a scenario that put it there.
+pub(crate) fn found(cluster: &Cluster, node: &Worker) -> Option<String> {
+    look(node, cluster.kubectl()).err().map(|error| format!("{error:#}"))
+}
+
 fn look(node: &Worker, kubectl: &Kubectl) -> Result<()> {
     let pods = pod_addresses(kubectl, node.name())?;
     let addresses: BTreeSet<IpAddr> = pods.iter().flatten().copied().collect();

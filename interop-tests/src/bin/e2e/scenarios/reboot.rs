@@ -63,6 +63,7 @@ fn collected(cluster: &Cluster) -> Result<()> {
     ensure!(answer.get("code").is_none(), "ADD of a stray attachment: {answer}");
     let stray = answer.pointer("/ips/0").map(|ip| text(ip, "/address").to_owned());
     let stray = stray.context("no address")?;
+    leaks::found(cluster, node).context("a stray attachment, and nobody sees a leak")?;
     let ids: Vec<_> = live.iter().map(|pod| pod.sandbox(cluster)).collect::<Result<_>>()?;
     let before = ids.clone();
     let valid: Vec<Value> =
