@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::net::IpAddr;
 
 use anyhow::{Context, Result, ensure};
@@ -83,7 +84,11 @@ fn pod_addresses(kubectl: &Kubectl, node: &str) -> Result<Vec<Vec<IpAddr>>> {
 /// The addresses of each entry of flock's record.
 fn recorded(node: &Worker) -> Result<Vec<Vec<IpAddr>>> {
     let file = node.machine()?.file(ALLOCATIONS);
-    let record = fs::read(&file).with_context(|| format!("reading {ALLOCATIONS}"))?;
+    // A node that never had a pod has no record, which is an empty one.
+    let record = match fs::read(&file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        record => record.with_context(|| format!("reading {ALLOCATIONS}"))?,
+    };
     let record: Value = serde_json::from_slice(&record)?;
     let entries = record.get("allocations").and_then(Value::as_array).context("no allocations")?;
     let addresses = |entry: &Value| {
