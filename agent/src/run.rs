@@ -2,7 +2,7 @@
 //! between (ARCHITECTURE.md has the table). Nothing is decided here but order:
 //!
 //! lock, store, source, kernel; recovery; node routes, and then the speaker; admin socket, spool; a
-//! NodeConfig; only then the CNI socket and, last of all, the conflist.
+//! NodeConfig; only then the CNI socket and, last of all, once pods can be added, the conflist.
 
 mod origin;
 
@@ -39,6 +39,8 @@ use origin::Origin;
 const FAREWELL: Duration = Duration::from_secs(5);
 /// When a spooled DEL that failed is tried again.
 const SPOOL_RETRY: Duration = Duration::from_secs(5);
+/// When to look again whether pods can be added.
+const NOT_READY_YET: Duration = Duration::from_millis(200);
 /// Nothing waits; the spool's own events wake us, and this is for those that got lost.
 const A_LONG_TIME: Duration = Duration::from_secs(60);
 
@@ -212,18 +214,33 @@ impl Agent {
         }
     }
 
-    /// The socket appears once an ADD can be served, and the conflist after it.
+    /// The socket appears once there is a NodeConfig, and the conflist once pods can be added.
     async fn serve_calls(&self, spool: &Path) -> anyhow::Result<()> {
         self.await_config(&self.pods.source).await;
         self.pods.reconciler.settle().await;
         let socket = Socket::open(&self.args.socket).await?;
-        if let Some(places) = &self.args.install_cni
-            && let Some(path) = install::conflist(places, &self.args.socket, spool)?
-        {
+        tracing::info!(socket = %self.args.socket.display(), "serving CNI calls");
+        let serve = async {
+            self.server.serve(socket, self.pods.clone()).await;
+            Ok(())
+        };
+        tokio::try_join!(serve, self.install_network(spool)).map(drop)
+    }
+
+    /// With the conflist the runtime, and so the node, is ready. Runtimes that do not ask STATUS know it
+    /// by this alone, so it waits for what STATUS waits for: networks, and the sessions of `spec.readiness`.
+    async fn install_network(&self, spool: &Path) -> anyhow::Result<()> {
+        let Some(places) = &self.args.install_cni else { return Ok(()) };
+        let mut told = false;
+        while let Err(why) = self.pods.status().await {
+            if !std::mem::replace(&mut told, true) {
+                tracing::warn!(reason = %why, "the conflist is written when pods can be added");
+            }
+            tokio::time::sleep(NOT_READY_YET).await;
+        }
+        if let Some(path) = install::conflist(places, &self.args.socket, spool)? {
             tracing::info!(file = %path.display(), "installed");
         }
-        tracing::info!(socket = %self.args.socket.display(), "serving CNI calls");
-        self.server.serve(socket, self.pods.clone()).await;
         Ok(())
     }
 

@@ -76,6 +76,11 @@ pub fn told(error: &kube::Error) -> String {
             code => format!("{} ({code})", status.message),
         };
     }
+    if let kube::Error::SerdeError(error) = error {
+        // Not in its own words: they quote what stands there, and that may be a Secret.
+        let (line, column) = (error.line(), error.column());
+        return format!("an answer that cannot be read (line {line}, column {column})");
+    }
     let mut innermost: &dyn std::error::Error = error;
     while let Some(cause) = innermost.source() {
         innermost = cause;

@@ -13,6 +13,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceSubresources, CustomResourceValidation, JSONSchemaProps,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{ApiResource, GroupVersionKind};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -28,6 +29,11 @@ pub const VERSION: &str = "v1alpha1";
 pub const KIND: &str = "NodeConfig";
 /// Its name in paths.
 pub const PLURAL: &str = "nodeconfigs";
+
+/// How the API server is asked for one.
+pub fn resource() -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, VERSION, KIND), PLURAL)
+}
 
 /// The definition as it is written; fails only where a type has no schema that an API server could
 /// take, which a test rules out.

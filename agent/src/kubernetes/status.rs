@@ -57,6 +57,15 @@ pub struct Facts {
     pub now: Timestamp,
 }
 
+impl Facts {
+    /// The agent has just started, and its speaker was not told of its peers yet: whatever is said of
+    /// them is not true.
+    pub fn begins(&self) -> bool {
+        let speaks = self.world.node.config().is_some_and(|config| config.bgp.is_some());
+        self.young && speaks && !(self.speaking && self.following.is_some())
+    }
+}
+
 /// The status, after this one: what did not change keeps its time.
 pub fn status(facts: &Facts, before: &Status) -> Status {
     let config = facts.world.node.config();

@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
+use rand::RngExt as _;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -38,6 +39,9 @@ const REMEMBERED: usize = 64;
 const SOON: Duration = Duration::from_secs(1800);
 /// Of an object's name, in an Event's: the whole may have 253 characters.
 const MOST_NAME: usize = 200;
+/// Between two of them, more or less: what waited for an API server that was away does not meet it all
+/// at once, and that of all nodes together.
+const BETWEEN: Duration = Duration::from_secs(1);
 const WHAT: &str = "Event";
 
 /// Hears and writes for ever.
@@ -100,6 +104,8 @@ struct Herald {
     queue: VecDeque<Pending>,
     there: VecDeque<There>,
     patience: Patience,
+    /// The next one is not written before then.
+    rested: Instant,
 }
 
 impl Herald {
@@ -112,6 +118,7 @@ impl Herald {
             queue: VecDeque::new(),
             there: VecDeque::new(),
             patience: Patience::default(),
+            rested: Instant::now(),
         }
     }
 
@@ -138,13 +145,14 @@ impl Herald {
 
     /// When to write; `None`: there is nothing.
     fn next(&self) -> Option<Instant> {
-        let now = Instant::now();
-        (!self.queue.is_empty()).then(|| self.patience.not_before().unwrap_or(now))
+        let at = self.patience.not_before().map_or(self.rested, |at| at.max(self.rested));
+        (!self.queue.is_empty()).then_some(at)
     }
 
     /// Writes the oldest. One that the API server will not have is given up: it is in the log.
     async fn write(&mut self) {
         let Some(pending) = self.queue.front().cloned() else { return };
+        self.rested = Instant::now() + BETWEEN.mul_f64(rand::rng().random_range(0.5..1.5));
         let outcome = match known(&mut self.there, &pending) {
             Some(there) => count_up(&self.api, there, pending.at).await,
             None => Err(Failure::Absent),

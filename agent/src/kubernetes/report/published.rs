@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -32,8 +32,13 @@ pub(super) async fn run(around: Around) {
     let mut news = around.news.listen();
     let mut worlds = around.source.changes();
     let mut publisher = Publisher::new(&around.client, around.node.clone(), around.metrics.clone());
+    let mut away = false;
     loop {
-        let uid = around.source.world().object.as_ref().map(|object| object.uid.clone());
+        let world = around.source.world();
+        if std::mem::replace(&mut away, world.away.is_some()) && !away {
+            publisher.forget();
+        }
+        let uid = world.object.as_ref().map(|object| object.uid.clone());
         let next = publisher.step(uid, || around.facts()).await;
         tokio::time::sleep(SPACING).await;
         tokio::select! {
@@ -66,9 +71,14 @@ struct Sent {
 
 impl Publisher {
     fn new(client: &Client, node: Arc<str>, metrics: Arc<Metrics>) -> Self {
-        let api = Api::all_with(client.clone(), &resource());
+        let api = Api::all_with(client.clone(), &crd::resource());
         let patience = Patience::default();
         Self { node, metrics, api, uid: None, met: false, made: None, sent: None, patience }
+    }
+
+    /// What the API server has is read again: it was away, and may have come back with an etcd of before.
+    fn forget(&mut self) {
+        self.met = false;
     }
 
     /// Sends what is due of what is looked at now, for the object of this uid. When to look again at
@@ -90,6 +100,9 @@ impl Publisher {
             }
         }
         let facts = look().await;
+        if facts.begins() {
+            return Instant::now() + SPACING;
+        }
         let made = status(&facts, self.made.as_ref().unwrap_or(&Status::default()));
         let due = due(self.sent.as_ref(), &made);
         self.made = Some(made.clone());
@@ -143,11 +156,6 @@ impl Publisher {
             }
         }
     }
-}
-
-fn resource() -> ApiResource {
-    let kind = GroupVersionKind::gvk(crd::GROUP, crd::VERSION, crd::KIND);
-    ApiResource::from_gvk_with_plural(&kind, crd::PLURAL)
 }
 
 fn body(node: &str, status: &Status) -> Value {

@@ -62,6 +62,8 @@ pub(super) struct Cache {
 impl Cache {
     /// In the state directory, and in that of the socket.
     pub(super) fn new(node: &str, state_dir: &Path, run_dir: &Path) -> Self {
+        // It is the socket's, which is opened later; that it cannot be made is said there.
+        let _ = std::fs::create_dir_all(run_dir);
         let in_memory = in_memory(run_dir);
         if !in_memory {
             tracing::debug!(directory = %run_dir.display(), "not in memory: passwords are not kept over a restart");
@@ -106,7 +108,8 @@ impl Cache {
     pub(super) async fn keep(self, mut shown: watch::Receiver<Option<Shown>>) {
         let mut written: Option<Shown> = None;
         let mut trouble = Lasting::default();
-        while shown.changed().await.is_ok() {
+        let mut again = false;
+        while again || shown.changed().await.is_ok() {
             let Some(now) = shown.borrow_and_update().clone() else { continue };
             let (cache, before) = (self.clone(), written.take());
             let job = tokio::task::spawn_blocking(move || {
@@ -115,10 +118,13 @@ impl Cache {
             });
             match job.await {
                 Ok((now, Ok(()))) => {
+                    again = false;
                     trouble.is_over();
                     written = Some(now);
                 }
                 Ok((_, Err(error))) => {
+                    // A disk that is full now may have room in a second.
+                    again = true;
                     if trouble.is_news(&error) {
                         tracing::error!(
                             error,

@@ -28,6 +28,7 @@ use tokio::sync::{Notify, mpsc, watch as channel};
 use super::{Kind as SourceKind, SecretSeen, Source, World};
 use crate::config::is_object_name;
 use crate::kubernetes::client::Cluster;
+use crate::kubernetes::crd;
 use crate::metrics::Metrics;
 use cache::{Cache, Shown};
 use objects::{Node, Pod};
@@ -109,7 +110,7 @@ pub async fn start(
 fn follow_all(cluster: &Cluster, node: &str, bell: &Arc<Notify>, tell: &mpsc::Sender<News>) {
     let client = || cluster.client.clone();
     let this_node = format!("metadata.name={node}");
-    let configs = Api::all_with(client(), &objects::node_configs());
+    let configs = Api::all_with(client(), &crd::resource());
     let bell = || bell.clone();
     follow(Watch { api: configs, fields: this_node.clone(), bell: bell() }, tell, News::Config);
     let nodes = Api::all_with(client(), &objects::nodes());

@@ -4,20 +4,18 @@
 
 use std::collections::BTreeMap;
 
-use kube::api::{ApiResource, GroupVersionKind};
+use kube::api::ApiResource;
 use kube::core::{DynamicObject, Object};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::kubernetes::crd;
 use crate::source::{self, PodFacts, PodKey};
 use crate::{annotations, ipam};
 
 /// kubelet's mark on the copy of a static pod that it shows the API server: the uid by which
 /// the runtime knows the pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
-const GROUP: &str = "flock.fritzlab.net";
-const VERSION: &str = "v1alpha1";
-const KIND: &str = "NodeConfig";
 
 /// A pod, as far as it is read.
 pub(super) type Pod = Object<PodSpec, PodStatus>;
@@ -72,12 +70,6 @@ pub(super) fn pods() -> ApiResource {
 /// Where nodes are.
 pub(super) fn nodes() -> ApiResource {
     ApiResource::erase::<k8s_openapi::api::core::v1::Node>(&())
-}
-
-/// Where NodeConfigs are.
-pub(super) fn node_configs() -> ApiResource {
-    let kind = GroupVersionKind::gvk(GROUP, VERSION, KIND);
-    ApiResource::from_gvk_with_plural(&kind, "nodeconfigs")
 }
 
 /// The name of a pod, whatever else is known of it.
@@ -138,8 +130,8 @@ pub(super) fn slim(object: &DynamicObject) -> Value {
     let ours = annotations.filter(|(name, _)| name.starts_with(annotations::PREFIX));
     let ours: BTreeMap<&String, &String> = ours.collect();
     let mut slim = json!({
-        "apiVersion": format!("{GROUP}/{VERSION}"),
-        "kind": KIND,
+        "apiVersion": format!("{}/{}", crd::GROUP, crd::VERSION),
+        "kind": crd::KIND,
         "metadata": {
             "name": metadata.name,
             "annotations": ours,

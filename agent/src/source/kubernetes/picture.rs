@@ -79,10 +79,9 @@ impl Picture {
             if picture.config.is_some() {
                 picture.evaluate();
             }
-            if past.deleted
-                && let NodeState::Known { standing, .. } = &mut picture.node
-            {
-                *standing = Standing::Deleted;
+            if past.deleted {
+                picture.config = None;
+                picture.evaluate();
             }
         }
         picture
@@ -121,7 +120,12 @@ impl Picture {
         // A Node that is not registered yet has no networks either; one that was deleted keeps its
         // own for as long as we run.
         let Some(Some(node)) = self.one(Kind::Node, told) else { return };
-        self.pod_cidrs = Some(objects::pod_cidrs(&node));
+        let now = objects::pod_cidrs(&node);
+        // One that was made anew has none for a moment. They are never taken away otherwise.
+        if now.is_empty() && self.pod_cidrs.as_ref().is_some_and(|known| !known.is_empty()) {
+            return;
+        }
+        self.pod_cidrs = Some(now);
         if self.config.is_some() {
             self.evaluate();
         }
@@ -215,10 +219,12 @@ impl Picture {
         };
         if let Ok(Some(config)) = &found {
             let without = config.cidr6.is_empty() && config.cidr4.is_empty();
-            if without && self.pod_cidrs.is_none() && self.node.config().is_none() {
-                // Good, but nothing can be served with it before the Node says its networks.
-                let reason = format!("{place} has no network, and the Node is not known yet");
-                self.node = NodeState::Unknown { reason };
+            if without && self.pod_cidrs.is_none() {
+                // Good, but nothing can be served with it before the Node says its networks; what is
+                // in force until then stays.
+                if let NodeState::Unknown { reason } = &mut self.node {
+                    *reason = format!("{place} has no network, and the Node is not known yet");
+                }
                 return;
             }
             self.good.clone_from(&self.config);

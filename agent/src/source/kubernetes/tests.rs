@@ -115,8 +115,20 @@ fn without_networks_of_its_own_a_config_has_the_nodes() {
     assert_eq!(networks(&picture), (1, 0, "10.0.0.0/24".to_owned()));
     picture.hear_config(Told::Changed(config(3, json!({}))));
     assert_eq!(networks(&picture), (1, 0, "10.9.0.0/24".to_owned()));
+    picture.hear_node(Told::Changed(node(&[])));
+    assert_eq!(networks(&picture), (1, 0, "10.9.0.0/24".to_owned()), "a Node made anew");
     picture.hear_node(Told::Changed(node(&["10.9.0.0/99"])));
     assert!(standing(&picture).contains("of the Node: spec.podCIDRs[0]"), "{}", standing(&picture));
+}
+
+#[test]
+fn networks_are_not_given_up_for_a_node_that_is_not_known() {
+    let mut picture = picture();
+    picture.hear_config(Told::All(vec![good(1)]));
+    picture.hear_config(Told::Changed(config(2, json!({}))));
+    assert_eq!(standing(&picture), "in force: 1");
+    picture.hear_node(Told::All(vec![node(&["10.9.0.0/24"])]));
+    assert_eq!(standing(&picture), "in force: 2");
 }
 
 #[test]
@@ -192,8 +204,12 @@ fn a_restart_begins_with_what_was_known() {
     assert_eq!(names(&now), ["a"]);
     assert!(now.world().away.is_some());
     before.hear_config(Told::Gone(good(5)));
-    let now = Picture::new("node-a", "flock-system", "https://api/", Some(before.past()));
+    let mut now = Picture::new("node-a", "flock-system", "https://api/", Some(before.past()));
     assert_eq!(standing(&now), "deleted, 4 stays");
+    // The Node is told of before NodeConfigs are, or these never are.
+    now.hear_node(Told::All(vec![node(&["10.1.0.0/24"])]));
+    assert_eq!(standing(&now), "deleted, 4 stays");
+    assert!(now.past().deleted && now.past().good.is_some());
 }
 
 #[test]

@@ -85,8 +85,8 @@ impl<N, F> Listener<N, F> {
 enum End {
     /// It goes on from the same version.
     Resume,
-    /// The version is too old, or too new, for this API server.
-    Expired,
+    /// The version is too old, or too new, for this API server, in its words.
+    Expired(String),
     /// The API server is silent.
     Failed(String),
 }
@@ -116,7 +116,6 @@ where
                             return;
                         }
                         (listed, version) = (true, Some(newest));
-                        self.bell.notify_waiters();
                         continue;
                     }
                     Err(end) => Some(end),
@@ -132,9 +131,9 @@ where
                 Some(End::Resume) => {}
                 // From a watch: a new list. From a list: what is known is a version that this API server
                 // does not have, and may never: its etcd was restored from a backup.
-                Some(End::Expired) if listed => listed = false,
-                Some(End::Expired) => version = None,
-                Some(End::Failed(why)) => {
+                Some(End::Expired(_)) if listed => listed = false,
+                Some(End::Expired(_)) if version.is_some() => version = None,
+                Some(End::Expired(why) | End::Failed(why)) => {
                     listed = false;
                     if !listener.tell(Told::Silent(why)).await {
                         return;
@@ -178,6 +177,8 @@ where
         if !listener.tell(Told::Answers).await {
             return None;
         }
+        // Not by a list: where lists are answered and watches are not, all would list without a pause.
+        self.bell.notify_waiters();
         let mut stream = pin!(stream);
         loop {
             let event = match timeout(IDLE, stream.try_next()).await {
@@ -212,10 +213,14 @@ fn no_answer() -> End {
 }
 
 fn failed(error: &kube::Error) -> End {
+    let words = client::told(error);
     match error {
-        // Gone, or a version that this API server has yet to reach.
-        kube::Error::Api(status) if matches!(status.code, 410 | 504) => End::Expired,
-        error => End::Failed(client::told(error)),
+        kube::Error::Api(status) if status.code == 410 => End::Expired(words),
+        // A version that this API server has yet to reach: no other word of it says so.
+        kube::Error::Api(status) if status.message.contains("Too large resource version") => {
+            End::Expired(words)
+        }
+        _ => End::Failed(words),
     }
 }
 

@@ -17,7 +17,7 @@ use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::source::kubernetes::objects;
+use crate::kubernetes::crd;
 
 /// One answer of the API server.
 enum Answer {
@@ -106,7 +106,7 @@ fn status(code: u16, message: &str) -> Value {
 async fn play(answers: Vec<Answer>) -> (Vec<String>, Vec<String>) {
     let questions = answers.len() + 1;
     let (client, script) = server(answers);
-    let api: Api<DynamicObject> = Api::all_with(client, &objects::node_configs());
+    let api: Api<DynamicObject> = Api::all_with(client, &crd::resource());
     let watch = Watch { api, fields: "metadata.name=a".into(), bell: Arc::default() };
     let (tell, mut heard) = mpsc::channel(64);
     let news = |told: Told<DynamicObject>| {
@@ -191,6 +191,40 @@ async fn after_a_failure_all_is_listed_again_and_nothing_older_is_believed() {
             "all [\"b\"]"
         ]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_without_its_etcd_is_silent() {
+    let gone = || Says(504, status(504, "etcdserver: request timed out"));
+    let (asked, told) = play(vec![list("5", &[]), gone(), gone(), gone()]).await;
+    assert_eq!(asked[2..], ["list 5 NotOlderThan"; 3], "what is known is not forgotten");
+    assert_eq!(told.iter().filter(|news| news.starts_with("silent")).count(), 3, "{told:?}");
+    let too_old = || Says(410, status(410, "gone"));
+    let (_, told) = play(vec![too_old(), too_old()]).await;
+    assert_eq!(told.len(), 2, "a list without a version that is told so: {told:?}");
+}
+
+/// Who may list and not watch is not to list without end because others do.
+#[tokio::test(start_paused = true)]
+async fn lists_do_not_ring_for_each_other() {
+    let bell = Arc::new(Notify::new());
+    let mut scripts = Vec::new();
+    for _ in 0..3 {
+        let answers =
+            (0..400).flat_map(|_| [list("5", &[]), Says(403, status(403, "watch is forbidden"))]);
+        let (client, script) = server(answers.collect());
+        let api: Api<DynamicObject> = Api::all_with(client, &crd::resource());
+        let watch = Watch { api, fields: String::new(), bell: bell.clone() };
+        let (tell, heard) = mpsc::channel(2000);
+        let news = |_: Told<DynamicObject>| Some(());
+        tokio::spawn(watch.follow(Listener { tell, news }));
+        scripts.push((script, heard));
+    }
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    for (script, _) in &scripts {
+        let asked = script.lock().unwrap().1.len();
+        assert!((20..120).contains(&asked), "asked {asked} times in ten minutes");
+    }
 }
 
 #[tokio::test(start_paused = true)]
