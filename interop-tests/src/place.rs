@@ -195,6 +195,13 @@ mod tests {
             assert!(run(&format!("ls {parent}/{name}")).status.success(), "{parent}");
         }
         run("sleep 1000 & sleep 2000 >/dev/null &");
+        // A child is a shell until it has become what it is to be.
+        until("both to sleep", PATIENCE, || {
+            let seen = run("pgrep sleep").text;
+            ensure!(seen.lines().count() == 2, "{seen}");
+            Ok(())
+        })
+        .unwrap();
         run("pkill sleep");
         // Who was told to go is seen until it has gone; nobody else's sleep ever is.
         until("no sleep to be seen", PATIENCE, || {
