@@ -1,27 +1,31 @@
 //! A NodeConfig is deleted, behind everybody's back: what is there goes on, new pods are refused with
-//! that reason, and a new NodeConfig mends it.
+//! that reason, also after a restart of the agent, and a new NodeConfig mends it.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use rack::cluster::kubectl::Kubectl;
-use rack::cluster::{SLOW, plan};
+use rack::cluster::worker::Worker;
+use rack::cluster::{Cluster, SLOW, plan};
 use rack::monitor::RouteMonitor;
 use rack::storm::Storm;
 use rack::wait::until;
+use serde_json::json;
 
+use crate::by_hand::{self, Call};
 use crate::flock;
 use crate::objects::{NodeConfig, Workload};
-use crate::stage::{Stage, await_pods, condition, deploy, items, remove, text};
+use crate::stage::{Pod, Stage, await_pods, condition, deploy, items, pods, remove, text};
 
 const NODE: u8 = 1;
 const OLD: &str = "lost-config";
 const NEW: &str = "lost-config-new";
+const NETNS: &str = "of-no-network";
 
 pub(crate) fn play(stage: &mut Stage) -> Result<()> {
     let cluster = stage.flock()?;
     let (kubectl, node) = (cluster.kubectl(), plan::node_name(NODE));
     let pods = deploy(kubectl, &Workload::new(OLD, 2).on(&node))?;
     let addresses: Vec<_> = pods.iter().flat_map(|pod| pod.addresses.clone()).collect();
-    let up = flock::uptime(kubectl, &node)?;
+    let up = flock::up(kubectl, &node)?;
     let monitor = RouteMonitor::start(cluster.tor().netns())?;
     let storm = Storm::start(cluster.tor().netns(), &addresses, 100)?;
     storm.await_answers(20)?;
@@ -33,7 +37,9 @@ pub(crate) fn play(stage: &mut Stage) -> Result<()> {
     let told = until("a new pod to be refused with the reason", SLOW, || refusal(kubectl))?;
     println!("     a new pod: {told}");
     storm.await_answers(20)?;
-    ensure!(flock::uptime(kubectl, &node)? >= up, "the session with the ToR was reset");
+    flock::ensure_not_reset(kubectl, &node, up)?;
+    restarts(cluster)?;
+    storm.await_answers(20)?;
     let nodes = kubectl.json(&["get", "node", &node])?;
     let network = condition(&nodes, "NetworkUnavailable").cloned().unwrap_or_default();
     ensure!(text(&network, "/status") == "False", "pods are served, and the Node says {network}");
@@ -52,6 +58,38 @@ pub(crate) fn play(stage: &mut Stage) -> Result<()> {
     ensure!(gone.is_empty(), "the ToR lost {gone:?}");
     remove(kubectl, OLD)?;
     remove(kubectl, NEW)
+}
+
+/// An agent that begins without a NodeConfig knows what was lost: it serves what is there, and refuses
+/// what is new with the same reason.
+fn restarts(cluster: &Cluster) -> Result<()> {
+    let node = cluster.node(NODE)?;
+    flock::kill_agent(node)?;
+    cluster.tor().await_established(node.wire().far(true))?;
+    for ipv6 in [true, false] {
+        cluster.tor().await_path(&plan::pods(NODE, ipv6), |path| !path.stale)?;
+    }
+    let pods = pods(cluster.kubectl(), OLD)?;
+    let known = pods.first().context("no pod")?;
+    node.machine()?.run(&["ip", "netns", "add", NETNS])?;
+    let answer = refused_by_hand(node, known);
+    node.machine()?.run(&["ip", "netns", "delete", NETNS])?;
+    println!("     its agent was killed and started again: {}", answer?);
+    Ok(())
+}
+
+/// ADD of another container of a pod that is known, which nothing but the NodeConfig hinders.
+fn refused_by_hand(node: &Worker, pod: &Pod) -> Result<String> {
+    let id = by_hand::container_id("lost");
+    let call = Call { command: "ADD", container: &id, netns: NETNS, pod: ("default", &pod.name) };
+    // Until it serves, calls fail because nobody answers.
+    until("an agent that answers", SLOW, || {
+        let answer = by_hand::call(node, &call, &json!({}))?;
+        let told = format!("{} {}", text(&answer, "/msg"), text(&answer, "/details"));
+        ensure!(answer.get("code").is_some(), "ADD without a NodeConfig was taken: {answer}");
+        ensure!(told.contains("NodeConfig"), "the reason is not named: {answer}");
+        Ok(told.trim().to_owned())
+    })
 }
 
 /// The Event of a pod that could not be attached, if it names the reason.

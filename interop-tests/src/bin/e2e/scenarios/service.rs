@@ -69,6 +69,11 @@ fn nodeconfigs_tell(kubectl: &Kubectl) -> Result<()> {
             let name = text(config, "/metadata/name");
             let peers = config.pointer("/status/peers").and_then(Value::as_array);
             let peers = peers.with_context(|| format!("{name} tells of no peers: {config}"))?;
+            let wanted = config.pointer("/spec/bgp/peers").and_then(Value::as_array);
+            let wanted = wanted.with_context(|| format!("{name} has no peers: {config}"))?.len();
+            ensure!(peers.len() == wanted, "{name} has {wanted} peers, and tells of {peers:?}");
+            let sessions = text(config, "/status/sessions");
+            ensure!(sessions == format!("{wanted}/{wanted}"), "{name}: sessions is {sessions:?}");
             for peer in peers {
                 ensure!(text(peer, "/state") == "Established", "{name}: {peer}");
             }
