@@ -1,9 +1,9 @@
 //! HTTP from a namespace, by hand: one request, and a load of them with an account of each.
 //!
 //! A router or node that changes the ways of an anycast address moves connections that are under way to
-//! another pod, which knows nothing of them and resets them. No announcement can prevent that, so a request that
-//! is reset after it was accepted is asked once more, and counted. Everything else that gets no answer is
-//! lost: nobody listens, nobody answers, no way.
+//! another pod, which knows nothing of them and resets them. No announcement can prevent that, so a
+//! request that is reset after it was accepted is asked once more, and counted. Everything else that gets
+//! no answer is lost: nobody listens, nobody answers, no way.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};

@@ -8,7 +8,7 @@ use rack::cluster::{Cluster, SLOW, plan};
 use rack::monitor::RouteMonitor;
 use rack::storm::Storm;
 use rack::wait::until;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::by_hand::{self, Call};
 use crate::flock;
@@ -18,6 +18,10 @@ use crate::stage::{Pod, Stage, await_pods, condition, deploy, items, pods, remov
 const NODE: u8 = 1;
 const OLD: &str = "lost-config";
 const NEW: &str = "lost-config-new";
+
+/// What a refusal says of the NodeConfig.
+const REASON: &str = "was deleted";
+
 const NETNS: &str = "of-no-network";
 
 pub(crate) fn play(stage: &mut Stage) -> Result<()> {
@@ -61,35 +65,43 @@ pub(crate) fn play(stage: &mut Stage) -> Result<()> {
 }
 
 /// An agent that begins without a NodeConfig knows what was lost: it serves what is there, and refuses
-/// what is new with the same reason.
+/// what is new with the same reason, from its first answer on.
 fn restarts(cluster: &Cluster) -> Result<()> {
     let node = cluster.node(NODE)?;
+    let pods = pods(cluster.kubectl(), OLD)?;
+    let known = pods.first().context("no pod")?;
+    node.machine()?.run(&["ip", "netns", "add", NETNS])?;
     flock::kill_agent(node)?;
+    let first = refused_by_hand(node, known);
     cluster.tor().await_established(node.wire().far(true))?;
     for ipv6 in [true, false] {
         cluster.tor().await_path(&plan::pods(NODE, ipv6), |path| !path.stale)?;
     }
-    let pods = pods(cluster.kubectl(), OLD)?;
-    let known = pods.first().context("no pod")?;
-    node.machine()?.run(&["ip", "netns", "add", NETNS])?;
-    let answer = refused_by_hand(node, known);
+    let then = refused_by_hand(node, known);
     node.machine()?.run(&["ip", "netns", "delete", NETNS])?;
-    println!("     its agent was killed and started again: {}", answer?);
-    Ok(())
+    println!("     its agent was killed and started again: {}", first?);
+    then.map(drop)
 }
 
-/// ADD of another container of a pod that is known, which nothing but the NodeConfig hinders.
+/// ADD of another container of a pod that is known, which nothing but the NodeConfig hinders; what the
+/// agent said.
 fn refused_by_hand(node: &Worker, pod: &Pod) -> Result<String> {
     let id = by_hand::container_id("lost");
     let call = Call { command: "ADD", container: &id, netns: NETNS, pod: ("default", &pod.name) };
-    // Until it serves, calls fail because nobody answers.
-    until("an agent that answers", SLOW, || {
+    let answer = until("an agent that answers", SLOW, || {
         let answer = by_hand::call(node, &call, &json!({}))?;
-        let told = format!("{} {}", text(&answer, "/msg"), text(&answer, "/details"));
-        ensure!(answer.get("code").is_some(), "ADD without a NodeConfig was taken: {answer}");
-        ensure!(told.contains("NodeConfig"), "the reason is not named: {answer}");
-        Ok(told.trim().to_owned())
-    })
+        // Until it serves, the plugin itself says so; what is taken, or refused with a reason, is its
+        // answer.
+        let served = answer.get("code").is_none() || told(&answer).contains(REASON);
+        ensure!(served, "{answer}");
+        Ok(answer)
+    })?;
+    ensure!(answer.get("code").is_some(), "ADD without a NodeConfig was taken: {answer}");
+    Ok(told(&answer))
+}
+
+fn told(answer: &Value) -> String {
+    format!("{} {}", text(answer, "/msg"), text(answer, "/details")).trim().to_owned()
 }
 
 /// The Event of a pod that could not be attached, if it names the reason.
@@ -99,7 +111,7 @@ fn refusal(kubectl: &Kubectl) -> Result<String> {
     let ours =
         items(&list).iter().filter(|event| text(event, "/involvedObject/name").starts_with(NEW));
     let mut told = ours.map(|event| text(event, "/message"));
-    let found = told.find(|message| message.contains("NodeConfig"));
-    let found = found.ok_or_else(|| anyhow::anyhow!("no such Event names the NodeConfig"))?;
+    let found = told.find(|message| message.contains(REASON));
+    let found = found.ok_or_else(|| anyhow::anyhow!("no such Event says {REASON:?}"))?;
     Ok(found.to_owned())
 }

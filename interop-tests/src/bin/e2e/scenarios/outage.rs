@@ -2,6 +2,7 @@
 //! announced, sessions are up again with their passwords, whoever is known is served and whoever is not
 //! is refused, and afterwards everything is as if nothing had been.
 
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,8 +17,9 @@ use crate::by_hand::{self, Call};
 use crate::flock;
 use crate::leaks;
 use crate::objects::{self, NodeConfig, TOR_V4, Workload};
-use crate::stage::{Pod, Stage, await_pods, deploy, remove, text};
+use crate::stage::{Pod, Stage, await_pods, deploy, pods, remove, text};
 use crate::ways::Anycast;
+use crate::web;
 
 const APP: &str = "outage";
 const SHARED: &str = "outage-anycast";
@@ -30,6 +32,9 @@ const NETNS: &str = "of-a-stranger";
 /// CNI's code for what may work later.
 const TRY_AGAIN_LATER: u64 = 11;
 
+/// Where the agent tells its metrics, on every address of its node.
+const METRICS: u16 = 9179;
+
 /// The node that has a session with a password beside the other.
 const GUARDED: u8 = 1;
 const SECRET: &str = "outage";
@@ -39,13 +44,13 @@ pub(crate) fn play(stage: &mut Stage) -> Result<()> {
     let outage = stage.outage;
     let cluster = stage.flock()?;
     guard(cluster)?;
-    let pods = deploy(cluster.kubectl(), &Workload::new(APP, 4))?;
+    let known = deploy(cluster.kubectl(), &Workload::new(APP, 4))?;
     let shared = ANYCAST.deploy(cluster, SHARED, 0)?;
     let monitor = RouteMonitor::start(cluster.tor().netns())?;
     let began = Instant::now();
     cluster.control_mut().stop_api_server()?;
     println!("     the API server is away");
-    let served = without(cluster, &pods, &shared);
+    let served = without(cluster, &known, &shared);
     // Back in any case: the scenarios after this one need it.
     let waited = served.and_then(|()| wait_out(began, outage));
     let (gone, changes) = (monitor.gone(), ANYCAST.changes(&monitor));
@@ -58,12 +63,16 @@ pub(crate) fn play(stage: &mut Stage) -> Result<()> {
     println!("     the ToR lost no route meanwhile, and no way of an anycast address");
     flock::settle(cluster)?;
     unguard(cluster)?;
-    let pods = await_pods(cluster.kubectl(), APP, 4)?;
-    for pod in &pods {
-        for ipv6 in [true, false] {
-            await_ping(cluster.tor().netns(), pod.address(ipv6)?)?;
+    // Until its kubelet has told, Kubernetes tells of addresses that are gone.
+    until("all pods to answer", SLOW, || {
+        for pod in pods(cluster.kubectl(), APP)? {
+            for ipv6 in [true, false] {
+                ping(cluster.tor().netns(), pod.address(ipv6)?)?;
+            }
         }
-    }
+        Ok(())
+    })?;
+    await_pods(cluster.kubectl(), APP, 4)?;
     leaks::ensure_none(cluster)?;
     println!("     all pods are back, and nothing leaked");
     remove(cluster.kubectl(), SHARED)?;
@@ -107,8 +116,7 @@ fn without(cluster: &Cluster, pods: &[Pod], shared: &[Pod]) -> Result<()> {
             cluster.tor().await_path(&prefix, |path| !path.stale)?;
         }
     }
-    let guarded = plan::node_wire(GUARDED).far(false);
-    cluster.tor().await_established(guarded).context("the session with a password")?;
+    await_guarded(cluster)?;
     ANYCAST.await_fresh(cluster)?;
     ANYCAST.await_ways(cluster, shared)?;
     for pod in pods.iter().filter(|pod| pod.name != one.name) {
@@ -120,6 +128,20 @@ fn without(cluster: &Cluster, pods: &[Pod], shared: &[Pod]) -> Result<()> {
     replaces(cluster, another)?;
     println!("     another sandbox was replaced, by an agent that never saw the API server");
     refuses_strangers(cluster)
+}
+
+/// The session with a password is up, by the word of the ToR and of the agent that began meanwhile.
+fn await_guarded(cluster: &Cluster) -> Result<()> {
+    let node = cluster.node(GUARDED)?.wire().far(false);
+    cluster.tor().await_established(node).context("the session with a password")?;
+    until("the session with a password in the agent's metrics", SLOW, || {
+        let page = web::get(cluster.tor().netns(), SocketAddr::new(node, METRICS), "/metrics")?;
+        let ups = page.lines().filter(|line| line.starts_with("flock_bgp_session_up{"));
+        let ups: Vec<_> = ups.collect();
+        let up = |line: &&str| line.contains(TOR_V4) && line.ends_with(" 1");
+        ensure!(ups.iter().any(up), "it says {ups:?}");
+        Ok(())
+    })
 }
 
 /// The runtime stops the sandbox of a pod, and kubelet has another made: flock lets the old one go, and

@@ -93,7 +93,7 @@ fn agents_answer(kubectl: &Kubectl) -> Result<()> {
     for (node, pod) in flock::agents(kubectl)? {
         let page = format!("/api/v1/namespaces/{namespace}/pods/{pod}:9179/proxy/metrics");
         let metrics = kubectl.run(&["get", "--raw", &page])?;
-        let up = metrics.lines().find(|line| line.starts_with("flock_bgp_session_up"));
+        let up = metrics.lines().find(|line| line.starts_with("flock_bgp_session_up{"));
         ensure!(up.is_some_and(|line| line.ends_with(" 1")), "{node}: {up:?}");
         let words = ["-n", namespace, "exec", &pod, "--", "flock-agent", "check"];
         let said = kubectl.run(&words).with_context(|| format!("the doctor on {node}"))?;

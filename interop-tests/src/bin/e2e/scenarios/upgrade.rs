@@ -58,6 +58,9 @@ pub(crate) fn play(stage: &mut Stage) -> Result<()> {
     ensure!(changes.is_empty(), "a node withdrew an anycast address: {changes:#?}");
     drop(doors);
     remove(kubectl, SHARED)?;
+    ANYCAST.await_ways(cluster, &[])?;
+    // Nothing may have been seen because nobody looked: now there is something to see.
+    ensure!(!ANYCAST.changes(&monitor)?.is_empty(), "its ways went, and nobody saw it");
     remove(kubectl, APP)
 }
 
