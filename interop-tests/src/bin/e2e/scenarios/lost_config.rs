@@ -43,6 +43,13 @@ pub(crate) fn play(stage: &mut Stage) -> Result<()> {
     storm.await_answers(20)?;
     flock::ensure_not_reset(kubectl, &node, up)?;
     restarts(cluster)?;
+    forget_nodeconfigs(kubectl)?;
+    let restarted = restarts(cluster);
+    flock::apply(kubectl)?;
+    restarted.context("an agent that is told of its Node, and not of NodeConfigs")?;
+    // A session that is another is seen to be one, or what was said above would mean nothing.
+    let seen = flock::ensure_not_reset(kubectl, &node, up);
+    ensure!(seen.is_err(), "the agent was killed, and its session is the same");
     storm.await_answers(20)?;
     let nodes = kubectl.json(&["get", "node", &node])?;
     let network = condition(&nodes, "NetworkUnavailable").cloned().unwrap_or_default();
@@ -61,7 +68,10 @@ pub(crate) fn play(stage: &mut Stage) -> Result<()> {
     outcome.ensure_perfect()?;
     ensure!(gone.is_empty(), "the ToR lost {gone:?}");
     remove(kubectl, OLD)?;
-    remove(kubectl, NEW)
+    remove(kubectl, NEW)?;
+    // Agents that say nothing of what they were refused here, for whoever looks for refusals later.
+    kubectl.run(&["-n", flock::NAMESPACE, "rollout", "restart", "daemonset/flock"])?;
+    flock::await_rollout(kubectl)
 }
 
 /// An agent that begins without a NodeConfig knows what was lost: it serves what is there, and refuses
@@ -71,16 +81,37 @@ fn restarts(cluster: &Cluster) -> Result<()> {
     let pods = pods(cluster.kubectl(), OLD)?;
     let known = pods.first().context("no pod")?;
     node.machine()?.run(&["ip", "netns", "add", NETNS])?;
+    let told = serves_and_refuses(cluster, node, known);
+    // The wires of an ADD that was taken go with its namespace.
+    node.machine()?.run(&["ip", "netns", "delete", NETNS])?;
+    println!("     its agent was killed and started again: {}", told?);
+    Ok(())
+}
+
+fn serves_and_refuses(cluster: &Cluster, node: &Worker, known: &Pod) -> Result<String> {
     flock::kill_agent(node)?;
-    let first = refused_by_hand(node, known);
+    refused_by_hand(node, known)?;
     cluster.tor().await_established(node.wire().far(true))?;
     for ipv6 in [true, false] {
         cluster.tor().await_path(&plan::pods(NODE, ipv6), |path| !path.stale)?;
     }
-    let then = refused_by_hand(node, known);
-    node.machine()?.run(&["ip", "netns", "delete", NETNS])?;
-    println!("     its agent was killed and started again: {}", first?);
-    then.map(drop)
+    refused_by_hand(node, known)
+}
+
+/// Takes from the agents what lets them see NodeConfigs: the next one that begins has nothing but what
+/// was known before, while it is told of its Node and its pods.
+fn forget_nodeconfigs(kubectl: &Kubectl) -> Result<()> {
+    let mut role = kubectl.json(&["get", "clusterrole", "flock"])?;
+    let rules = role.get_mut("rules").and_then(Value::as_array_mut).context("no rules")?;
+    rules.retain(|rule| text(rule, "/resources/0") != "nodeconfigs");
+    kubectl.fed(&["replace", "-f", "-"], &role.to_string())?;
+    let agent = format!("--as=system:serviceaccount:{}:flock", flock::NAMESPACE);
+    until("NodeConfigs to be forbidden", SLOW, || {
+        // It exits with an error when the answer is no.
+        let may = kubectl.run(&["auth", "can-i", "list", "nodeconfigs", &agent]);
+        ensure!(may.is_err(), "they are allowed");
+        Ok(())
+    })
 }
 
 /// ADD of another container of a pod that is known, which nothing but the NodeConfig hinders; what the
