@@ -65,6 +65,20 @@ pub fn pods(node: u8, ipv6: bool) -> String {
     if ipv6 { format!("2001:db8:a:{node:x}::/64") } else { format!("10.244.{node}.0/24") }
 }
 
+/// Another prefix for pods of a node, of a family: what its Node may be given as `podCIDRs`.
+pub fn pod_cidr(node: u8, ipv6: bool) -> String {
+    if ipv6 { format!("2001:db8:b:{node:x}::/64") } else { format!("10.245.{node}.0/24") }
+}
+
+/// Whether an address is in one of the prefixes of pods: a /64, or a /24.
+pub fn holds(pods: &str, address: IpAddr) -> bool {
+    let network: IpAddr = match address {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() >> 8 << 8).into(),
+    };
+    pods == format!("{network}/{}", if network.is_ipv6() { 64 } else { 24 })
+}
+
 /// A node's AS number.
 pub fn node_asn(node: u8) -> u32 {
     65100 + u32::from(node)
@@ -78,6 +92,17 @@ pub fn node_name(node: u8) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_prefix_of_pods_holds_its_addresses_and_no_others() {
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        for ipv6 in [true, false] {
+            let inside = if ipv6 { "2001:db8:b:2::1:2" } else { "10.245.2.255" };
+            assert!(holds(&pod_cidr(2, ipv6), address(inside)));
+            assert!(!holds(&pods(2, ipv6), address(inside)));
+            assert!(!holds(&pod_cidr(2, !ipv6), address(inside)));
+        }
+    }
 
     #[test]
     fn everybody_has_a_network_of_its_own() {

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use rack::cluster::kubectl::Kubectl;
@@ -88,8 +89,39 @@ pub(crate) fn session(kubectl: &Kubectl, node: &str, name: &str) -> Result<Value
     found.cloned().with_context(|| format!("{node} has no peer {name}: {answer}"))
 }
 
-/// For how many seconds the session with the ToR is up.
-pub(crate) fn uptime(kubectl: &Kubectl, node: &str) -> Result<u64> {
+/// For how long a session was up, and when that was.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Uptime {
+    seconds: u64,
+    at: Instant,
+}
+
+/// What the agent's seconds and ours may differ by: both leave out the last part of one.
+const ROUNDING: u64 = 2;
+
+/// The session with the ToR as it is up now, for [`ensure_not_reset`]; awaited until it is up for so
+/// long that one that begins anew could be told from it.
+pub(crate) fn up(kubectl: &Kubectl, node: &str) -> Result<Uptime> {
+    until(&format!("the session of {node} with the ToR"), SLOW, || {
+        let seconds = uptime(kubectl, node)?;
+        ensure!(seconds > ROUNDING, "it is up for {seconds} s");
+        Ok(Uptime { seconds, at: Instant::now() })
+    })
+}
+
+/// Fails when the session with the ToR is another than it was then: it has to be up for as much longer
+/// as time has passed.
+pub(crate) fn ensure_not_reset(kubectl: &Kubectl, node: &str, before: Uptime) -> Result<()> {
+    let wanted = before.seconds + before.at.elapsed().as_secs();
+    let seconds = uptime(kubectl, node)?;
+    ensure!(
+        seconds + ROUNDING >= wanted,
+        "the session of {node} with the ToR was reset: it is up for {seconds} s and not for {wanted} s"
+    );
+    Ok(())
+}
+
+fn uptime(kubectl: &Kubectl, node: &str) -> Result<u64> {
     let session = session(kubectl, node, TOR)?;
     ensure!(text(&session, "/state") == "Established", "{session}");
     session.get("uptimeSeconds").and_then(Value::as_u64).context("no uptimeSeconds")

@@ -81,8 +81,22 @@ fn pod_addresses(kubectl: &Kubectl, node: &str) -> Result<Vec<Vec<IpAddr>>> {
     items(&list).iter().filter(own).map(addresses).collect()
 }
 
+/// Whether flock's record of a node has a container.
+pub(crate) fn is_recorded(node: &Worker, container: &str) -> Result<bool> {
+    Ok(entries(node)?.iter().any(|entry| text(entry, "/container_id") == container))
+}
+
 /// The addresses of each entry of flock's record.
 fn recorded(node: &Worker) -> Result<Vec<Vec<IpAddr>>> {
+    let addresses = |entry: &Value| {
+        let words = ["/ip6", "/ip4"].into_iter().map(|key| text(entry, key));
+        let words = words.filter(|word| !word.is_empty());
+        words.map(|word| Ok(word.parse()?)).collect()
+    };
+    entries(node)?.iter().map(addresses).collect()
+}
+
+fn entries(node: &Worker) -> Result<Vec<Value>> {
     let file = node.machine()?.file(ALLOCATIONS);
     // A node that never had a pod has no record, which is an empty one.
     let record = match fs::read(&file) {
@@ -90,13 +104,8 @@ fn recorded(node: &Worker) -> Result<Vec<Vec<IpAddr>>> {
         record => record.with_context(|| format!("reading {ALLOCATIONS}"))?,
     };
     let record: Value = serde_json::from_slice(&record)?;
-    let entries = record.get("allocations").and_then(Value::as_array).context("no allocations")?;
-    let addresses = |entry: &Value| {
-        let words = ["/ip6", "/ip4"].into_iter().map(|key| text(entry, key));
-        let words = words.filter(|word| !word.is_empty());
-        words.map(|word| Ok(word.parse()?)).collect()
-    };
-    entries.iter().map(addresses).collect()
+    let entries = record.get("allocations").and_then(Value::as_array);
+    entries.cloned().context("no allocations")
 }
 
 /// The single addresses that routes over links of pods lead to, and not by way of a gateway: those of

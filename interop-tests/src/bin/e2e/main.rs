@@ -17,6 +17,7 @@ mod scenarios;
 mod stage;
 mod standing;
 mod story;
+mod ways;
 mod web;
 mod wish;
 

@@ -133,6 +133,15 @@ pub(crate) const TOR: &str = "tor";
 /// The name of the session over IPv4 that a scenario adds.
 pub(crate) const TOR_V4: &str = "tor-v4";
 
+/// A Secret with the password of a session.
+pub(crate) fn secret(name: &str, password: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": { "name": name, "namespace": crate::flock::NAMESPACE },
+        "stringData": { "password": password },
+    })
+}
+
 /// A node's NodeConfig.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeConfig {
@@ -143,6 +152,8 @@ pub(crate) struct NodeConfig {
     pub(crate) over_ipv4: bool,
     /// The Secret with the password of that session.
     pub(crate) secret: Option<&'static str>,
+    /// Whether it names the networks of its pods; otherwise they are the Node's `podCIDRs`.
+    pub(crate) networks: bool,
     /// A keepalive of the first session, to be longer than its hold time.
     pub(crate) keepalive: Option<&'static str>,
 }
@@ -151,7 +162,7 @@ impl NodeConfig {
     /// As every scenario begins with it: one session, over IPv6, with both families.
     pub(crate) fn new(node: u8) -> Self {
         let communities = vec![format!("{}:100", plan::node_asn(node))];
-        Self { node, communities, over_ipv4: false, secret: None, keepalive: None }
+        Self { node, communities, over_ipv4: false, secret: None, networks: true, keepalive: None }
     }
 
     /// The object.
@@ -175,19 +186,19 @@ impl NodeConfig {
             }
             peers.push(peer);
         }
+        let bgp = json!({
+            "asn": plan::node_asn(self.node), "communities": self.communities, "peers": peers,
+        });
+        let [cidr6, cidr4] = [true, false].map(|ipv6| plan::pods(self.node, ipv6));
+        let spec = match self.networks {
+            true => json!({ "cidr6": [cidr6], "cidr4": [cidr4], "bgp": bgp }),
+            false => json!({ "bgp": bgp }),
+        };
         json!({
             "apiVersion": "flock.fritzlab.net/v1alpha1",
             "kind": "NodeConfig",
             "metadata": { "name": plan::node_name(self.node) },
-            "spec": {
-                "cidr6": [plan::pods(self.node, true)],
-                "cidr4": [plan::pods(self.node, false)],
-                "bgp": {
-                    "asn": plan::node_asn(self.node),
-                    "communities": self.communities,
-                    "peers": peers,
-                },
-            },
+            "spec": spec,
         })
     }
 }

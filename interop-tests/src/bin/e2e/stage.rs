@@ -105,8 +105,9 @@ fn flock_image(dir: &Path) -> Result<PathBuf> {
     }
     let archive = dir.join("flock.tar");
     let mut push = Command::new(tool("buildah")?);
+    // A name without a host is completed in the archive as containerd completes it in the manifests.
     push.args(["push", "--quiet", "flock:dev"])
-        .arg(format!("docker-archive:{}:docker.io/library/flock:dev", archive.display()));
+        .arg(format!("docker-archive:{}:flock:dev", archive.display()));
     run(&mut push).context("the image flock:dev; `make image` builds it")?;
     Ok(archive)
 }

@@ -1,9 +1,9 @@
 //! HTTP from a namespace, by hand: one request, and a load of them with an account of each.
 //!
-//! A router that changes the ways of an anycast address moves connections that are under way to another
-//! pod, which knows nothing of them and resets them. No announcement can prevent that, so a request that
-//! is reset after it was accepted is asked once more, and counted. Everything else that gets no answer is
-//! lost: nobody listens, nobody answers, no way.
+//! A router or node that changes the ways of an anycast address moves connections that are under way to
+//! another pod, which knows nothing of them and resets them. No announcement can prevent that, so a
+//! request that is reset after it was accepted is asked once more, and counted. Everything else that gets
+//! no answer is lost: nobody listens, nobody answers, no way.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -187,6 +187,6 @@ impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { answered, moved, lost } = self;
         write!(f, "{answered} requests answered, {} lost", lost.len())?;
-        write!(f, ", {moved} asked twice because the ToR moved their connection")
+        write!(f, ", {moved} asked twice because their connection was moved")
     }
 }

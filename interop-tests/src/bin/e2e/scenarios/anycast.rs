@@ -1,64 +1,35 @@
 //! An anycast address follows readiness: announced by the nodes with a Ready pod, and by no other. A
 //! rolling restart of its pods loses no request.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use rack::binaries::tool;
 use rack::cluster::{Cluster, SLOW, workload};
+use rack::monitor::RouteMonitor;
 use rack::storm::Storm;
-use rack::wait::until;
 
 use crate::lines::Lines;
-use crate::objects::Workload;
-use crate::stage::{Pod, Stage, await_pods, deploy, remove};
+use crate::stage::{Pod, Stage, await_pods, remove};
+use crate::ways::Anycast;
 use crate::web::Load;
 
 const APP: &str = "anycast";
-const ADDRESSES: [&str; 2] = ["2001:db8:53::53", "192.0.2.53"];
-const ANNOTATION: (&str, &str) = ("flock.fritzlab.net/anycast", "2001:db8:53::53,192.0.2.53");
+const ANYCAST: Anycast = Anycast(["2001:db8:53::53", "192.0.2.53"]);
 
 /// Longer than a node's route lingers, so that whoever is still sent there is served.
 const LINGER: u32 = 10;
 
 pub(crate) fn play(stage: &mut Stage) -> Result<()> {
     let cluster = stage.flock()?;
-    let annotations = [ANNOTATION];
-    let wanted = Workload::new(APP, 2).annotated(&annotations).lingering(LINGER);
-    let pods = deploy(cluster.kubectl(), &wanted)?;
-    await_ways(cluster, &pods)?;
+    let pods = ANYCAST.deploy(cluster, APP, LINGER)?;
     println!("     both nodes announce the address");
     follows_readiness(cluster, &pods)?;
     rolls(cluster)?;
     remove(cluster.kubectl(), APP)?;
-    for address in ADDRESSES {
-        cluster.tor().await_no_path(&prefix(address))?;
-    }
+    ANYCAST.await_none(cluster)?;
     println!("     and it is gone with its pods");
-    Ok(())
-}
-
-fn prefix(address: &str) -> String {
-    format!("{address}/{}", if address.contains(':') { 128 } else { 32 })
-}
-
-/// Awaits that the ToR's kernel leads to exactly the nodes of these pods.
-fn await_ways(cluster: &Cluster, pods: &[Pod]) -> Result<()> {
-    for address in ADDRESSES {
-        let ipv6 = address.contains(':');
-        let hop = |pod: &Pod| Ok(cluster.node_named(&pod.node)?.wire().far(ipv6));
-        let mut wanted = pods.iter().map(hop).collect::<Result<Vec<IpAddr>>>()?;
-        wanted.sort();
-        wanted.dedup();
-        until(&format!("{address} over {wanted:?}"), SLOW, || {
-            // The kernel shows the route of a single address without its length.
-            let mut there = cluster.tor().kernel_next_hops(address)?.unwrap_or_default();
-            there.sort();
-            ensure!(there == wanted, "it is over {there:?}");
-            Ok(())
-        })?;
-    }
     Ok(())
 }
 
@@ -80,8 +51,8 @@ fn follows_readiness(cluster: &Cluster, pods: &[Pod]) -> Result<()> {
     let url = one.url(true, "/ready?value=false")?;
     one.exec(kubectl, &["/workload", "post", &url])?;
     let seen = observer.await_line("the pod not to be Ready", 0, |line| line == "False")?;
-    await_ways(cluster, std::slice::from_ref(other))?;
-    for address in ADDRESSES {
+    ANYCAST.await_ways(cluster, std::slice::from_ref(other))?;
+    for address in ANYCAST.0 {
         let told = monitor
             .await_line("the ToR's kernel to change", skip, |line| line.contains(address))?;
         let milliseconds = match told.checked_duration_since(seen) {
@@ -94,7 +65,7 @@ fn follows_readiness(cluster: &Cluster, pods: &[Pod]) -> Result<()> {
     }
     let url = one.url(true, "/ready?value=true")?;
     one.exec(kubectl, &["/workload", "post", &url])?;
-    await_ways(cluster, pods)?;
+    ANYCAST.await_ways(cluster, pods)?;
     println!("     Ready again, announced again");
     Ok(())
 }
@@ -102,10 +73,14 @@ fn follows_readiness(cluster: &Cluster, pods: &[Pod]) -> Result<()> {
 /// All pods are replaced under load.
 fn rolls(cluster: &Cluster) -> Result<()> {
     let tor = cluster.tor().netns();
-    let addresses = ADDRESSES.map(str::parse::<IpAddr>);
-    let addresses: Vec<_> = addresses.into_iter().collect::<std::result::Result<_, _>>()?;
+    let addresses = ANYCAST.addresses()?;
     let servers: Vec<_> =
         addresses.iter().map(|address| SocketAddr::new(*address, workload::PORT)).collect();
+    // The ToR chooses a node, and a node chooses a pod.
+    let mut monitors = vec![RouteMonitor::start(tor)?];
+    for node in cluster.nodes() {
+        monitors.push(RouteMonitor::start(node.netns()?)?);
+    }
     let load = Load::start(tor, &servers)?;
     let storm = Storm::start(tor, &addresses, 200)?;
     storm.await_answers(20)?;
@@ -114,16 +89,25 @@ fn rolls(cluster: &Cluster) -> Result<()> {
     let limit = format!("--timeout={}s", SLOW.as_secs());
     kubectl.run(&["rollout", "status", &format!("deployment/{APP}"), &limit])?;
     let pods = await_pods(kubectl, APP, 2)?;
-    await_ways(cluster, &pods)?;
+    ANYCAST.await_ways(cluster, &pods)?;
     load.await_answers(100)?;
     let account = load.stop();
+    let changes = monitors.iter().map(|monitor| ANYCAST.changes(monitor));
+    let changes = changes.collect::<Result<Vec<_>>>()?.concat();
     let storm = storm.stop()?;
     println!(
-        "     a rolling restart: {account}; pings: {} sent, {} lost",
+        "     a rolling restart: {account}, {} changes of ways; pings: {} sent, {} lost",
+        changes.len(),
         storm.sent(),
         storm.lost()
     );
     account.ensure_none_lost()?;
+    // Each address has one client, which has one connection at a time: a change of the ways of that
+    // address moves one at the most. Who is reset more often is reset by something else.
+    ensure!(
+        account.moved <= u64::try_from(changes.len())?,
+        "{account}, more than the ways changed: {changes:#?}"
+    );
     ensure!(storm.lost() == 0, "{storm}");
     pods.first().context("no pod")?;
     Ok(())

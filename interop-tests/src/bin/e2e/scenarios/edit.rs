@@ -7,10 +7,10 @@ use rack::cluster::kubectl::Kubectl;
 use rack::cluster::worker::Worker;
 use rack::cluster::{Cluster, SLOW, plan};
 use rack::wait::until;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::flock;
-use crate::objects::{NodeConfig, TOR_V4, Workload};
+use crate::objects::{self, NodeConfig, TOR_V4, Workload};
 use crate::stage::{Stage, deploy, items, remove, text};
 
 const NODE: u8 = 1;
@@ -23,13 +23,13 @@ const MISTAKE: &str = "spec.bgp.peers[0].keepalive";
 pub(crate) fn play(stage: &mut Stage) -> Result<()> {
     let cluster = stage.flock()?;
     let name = plan::node_name(NODE);
-    let up = flock::uptime(cluster.kubectl(), &name)?;
+    let up = flock::up(cluster.kubectl(), &name)?;
     let good = grows(cluster)?;
     breaks(cluster, &good)?;
-    ensure!(flock::uptime(cluster.kubectl(), &name)? >= up, "the session with the ToR was reset");
+    flock::ensure_not_reset(cluster.kubectl(), &name, up)?;
     println!("     all of it without a reset of the session that was there");
     passwords(cluster, good)?;
-    ensure!(flock::uptime(cluster.kubectl(), &name)? >= up, "the session with the ToR was reset");
+    flock::ensure_not_reset(cluster.kubectl(), &name, up)?;
     flock::configure(cluster.kubectl(), &NodeConfig::new(NODE))
 }
 
@@ -125,13 +125,8 @@ fn passwords(cluster: &mut Cluster, mut config: NodeConfig) -> Result<()> {
     // A ToR without a password would take the session, were it offered without one.
     cluster.tor().await_state(peer, |state| state != "Established")?;
     cluster.tor_mut().set_password(peer, Some(PASSWORD))?;
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": { "name": SECRET, "namespace": flock::NAMESPACE },
-        "stringData": { "password": PASSWORD },
-    });
     let kubectl = cluster.kubectl();
-    kubectl.apply(&secret.to_string())?;
+    kubectl.apply(&objects::secret(SECRET, PASSWORD).to_string())?;
     cluster.tor().await_established(peer)?;
     flock::await_session(kubectl, &node, TOR_V4, |one| text(one, "/state") == "Established")?;
     println!("     with its Secret it is up");

@@ -16,6 +16,9 @@ use crate::web;
 
 const APP: &str = "install";
 
+/// What tells the runtime that there is a network.
+const CONFLIST: &str = "/etc/cni/net.d/01-flock.conflist";
+
 /// The conditions of a Node that kubelet looks after.
 const OF_KUBELET: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"];
 
@@ -26,8 +29,9 @@ pub(crate) fn play(stage: &mut Stage) -> Result<()> {
     println!("     both nodes are NotReady: they have no network");
     flock::apply(cluster.kubectl())?;
     await_agents_running(cluster)?;
+    await_waiting(cluster)?;
     ensure_not_ready(cluster).context("the agent runs, but has no NodeConfig")?;
-    println!("     the agents run, and without NodeConfigs the nodes are still NotReady");
+    println!("     the agents wait for NodeConfigs, and the nodes are still NotReady");
     for node in cluster.nodes() {
         flock::configure(cluster.kubectl(), &NodeConfig::new(node.number()))?;
     }
@@ -35,6 +39,8 @@ pub(crate) fn play(stage: &mut Stage) -> Result<()> {
     for node in cluster.nodes() {
         let socket = node.machine()?.file("/run/flock/flock.sock");
         ensure!(socket.exists(), "{} is Ready, and flock does not serve there", node.name());
+        let conflist = node.machine()?.file(CONFLIST);
+        ensure!(conflist.exists(), "{} is Ready without {CONFLIST}", node.name());
     }
     println!("     with NodeConfigs they are Ready");
     stage.installed = true;
@@ -70,9 +76,25 @@ fn await_agents_running(cluster: &Cluster) -> Result<()> {
     })
 }
 
+/// Every agent has come so far that only a NodeConfig is missing, and says so.
+fn await_waiting(cluster: &Cluster) -> Result<()> {
+    let kubectl = cluster.kubectl();
+    until("every agent to say that it waits for a NodeConfig", SLOW, || {
+        for (node, pod) in flock::agents(kubectl)? {
+            let log = kubectl.run(&["-n", flock::NAMESPACE, "logs", &pod, "-c", "flock"])?;
+            ensure!(log.contains("waiting for a NodeConfig"), "{node} says {log:?}");
+        }
+        Ok(())
+    })
+}
+
 fn ensure_not_ready(cluster: &Cluster) -> Result<()> {
     for (name, ready) in cluster.readiness()? {
         ensure!(ready != "True", "{name} is Ready");
+    }
+    for node in cluster.nodes() {
+        let conflist = node.machine()?.file(CONFLIST);
+        ensure!(!conflist.exists(), "{} has {CONFLIST} already", node.name());
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ mod install;
 mod leaks;
 mod lost_config;
 mod outage;
+mod pod_cidrs;
 mod rbac;
 mod reboot;
 mod rig;
@@ -80,6 +81,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     breaking("edit", "a NodeConfig is edited, broken, mended; passwords", 15, edit::play),
     breaking("outage", "the API server is away, and agents restart", 20, outage::play),
     breaking("lost_config", "a NodeConfig is deleted from etcd", 10, lost_config::play),
+    breaking("pod_cidrs", "a node's networks are its Node's podCIDRs", 10, pod_cidrs::play),
     breaking("reboot", "a node loses its power; a pod deleted by force; GC", 15, reboot::play),
     breaking("burst", "two hundred pods at once on one node", 40, burst::play),
     looking("rbac", "the agent may do what it needs and no more", 5, rbac::play),

@@ -69,6 +69,11 @@ fn nodeconfigs_tell(kubectl: &Kubectl) -> Result<()> {
             let name = text(config, "/metadata/name");
             let peers = config.pointer("/status/peers").and_then(Value::as_array);
             let peers = peers.with_context(|| format!("{name} tells of no peers: {config}"))?;
+            let wanted = config.pointer("/spec/bgp/peers").and_then(Value::as_array);
+            let wanted = wanted.with_context(|| format!("{name} has no peers: {config}"))?.len();
+            ensure!(peers.len() == wanted, "{name} has {wanted} peers, and tells of {peers:?}");
+            let sessions = text(config, "/status/sessions");
+            ensure!(sessions == format!("{wanted}/{wanted}"), "{name}: sessions is {sessions:?}");
             for peer in peers {
                 ensure!(text(peer, "/state") == "Established", "{name}: {peer}");
             }
@@ -88,7 +93,7 @@ fn agents_answer(kubectl: &Kubectl) -> Result<()> {
     for (node, pod) in flock::agents(kubectl)? {
         let page = format!("/api/v1/namespaces/{namespace}/pods/{pod}:9179/proxy/metrics");
         let metrics = kubectl.run(&["get", "--raw", &page])?;
-        let up = metrics.lines().find(|line| line.starts_with("flock_bgp_session_up"));
+        let up = metrics.lines().find(|line| line.starts_with("flock_bgp_session_up{"));
         ensure!(up.is_some_and(|line| line.ends_with(" 1")), "{node}: {up:?}");
         let words = ["-n", namespace, "exec", &pod, "--", "flock-agent", "check"];
         let said = kubectl.run(&words).with_context(|| format!("the doctor on {node}"))?;

@@ -1,4 +1,5 @@
-//! `kubectl rollout restart ds/flock` under traffic: no packet lost, nothing withdrawn.
+//! `kubectl rollout restart ds/flock` under traffic: no packet lost, nothing withdrawn, by no
+//! node: neither the prefixes of pods nor an anycast address.
 
 use anyhow::{Result, ensure};
 use rack::cluster::plan;
@@ -8,8 +9,11 @@ use rack::storm::Storm;
 use crate::flock;
 use crate::objects::Workload;
 use crate::stage::{Pod, Stage, deploy, remove};
+use crate::ways::Anycast;
 
 const APP: &str = "upgrade";
+const SHARED: &str = "upgrade-anycast";
+const ANYCAST: Anycast = Anycast(["2001:db8:54::54", "192.0.2.54"]);
 
 /// Probes a second of each storm.
 const RATE: u32 = 200;
@@ -18,6 +22,7 @@ pub(crate) fn play(stage: &mut Stage) -> Result<()> {
     let cluster = stage.flock()?;
     let kubectl = cluster.kubectl();
     let pods = deploy(kubectl, &Workload::new(APP, 2))?;
+    let shared = ANYCAST.deploy(cluster, SHARED, 0)?;
     let addresses: Vec<_> = pods.iter().flat_map(|pod| pod.addresses.clone()).collect();
     let before = flock::agents(kubectl)?;
     let monitor = RouteMonitor::start(cluster.tor().netns())?;
@@ -36,6 +41,8 @@ pub(crate) fn play(stage: &mut Stage) -> Result<()> {
             cluster.tor().await_path(&plan::pods(node.number(), ipv6), |path| !path.stale)?;
         }
     }
+    ANYCAST.await_fresh(cluster)?;
+    ANYCAST.await_ways(cluster, &shared)?;
     storms.iter().try_for_each(|storm| storm.await_answers(20))?;
     let after = flock::agents(kubectl)?;
     ensure!(!after.iter().any(|agent| before.contains(agent)), "{before:?} became {after:?}");
@@ -43,10 +50,17 @@ pub(crate) fn play(stage: &mut Stage) -> Result<()> {
     let sent: u64 = outcomes.iter().map(rack::storm::Outcome::sent).sum();
     let gone = monitor.gone()?;
     let lost: u64 = outcomes.iter().map(rack::storm::Outcome::lost).sum();
+    let changes = ANYCAST.changes(&monitor)?;
     println!("     {sent} packets, {lost} lost; {} routes withdrawn at the ToR", gone.len());
+    println!("     the ways of an anycast address on both nodes: {} changes", changes.len());
     outcomes.iter().try_for_each(rack::storm::Outcome::ensure_perfect)?;
     ensure!(gone.is_empty(), "the ToR lost {gone:?}, if only for a moment");
+    ensure!(changes.is_empty(), "a node withdrew an anycast address: {changes:#?}");
     drop(doors);
+    remove(kubectl, SHARED)?;
+    ANYCAST.await_ways(cluster, &[])?;
+    // Nothing may have been seen because nobody looked: now there is something to see.
+    ensure!(!ANYCAST.changes(&monitor)?.is_empty(), "its ways went, and nobody saw it");
     remove(kubectl, APP)
 }
 
