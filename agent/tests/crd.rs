@@ -30,10 +30,12 @@ fn with_peer(more: &str) -> String {
 fn what_the_agent_accepts_the_schema_accepts() {
     let list =
         |count: usize, of: fn(usize) -> String| (0..count).map(of).collect::<Vec<_>>().join(", ");
-    let networks = list(64, |n| format!("10.{n}.0.0/24"));
-    let communities = list(64, |n| format!("'65001:{n}'"));
+    let networks = list(1024, |n| format!("10.{}.{}.0/24", n / 256, n % 256));
+    let communities = list(1024, |n| format!("'65001:{n}'"));
     let rules = list(1024, |n| format!("10.{}.{}.0/24", n / 256, n % 256));
-    let peers = list(128, |n| format!("{{name: p{n}, address: 10.0.0.{}, asn: internal}}", n + 1));
+    let peers = list(1024, |n| {
+        format!("{{name: p{n}, address: 10.0.{}.{}, asn: internal}}", n / 128, n % 128 + 1)
+    });
     let specs = [
         "{cidr6: [' 2001:db8::/64 ', \"2001:db8:1::/64\\u00a0\"], cidr4: [' 10.0.0.0/24']}".into(),
         "{cidr6: [], cidr4: [], defaults: {}, readiness: {}, mtu: 1280}".into(),
@@ -78,10 +80,12 @@ fn what_the_schema_refuses_the_agent_refuses() {
     let head = "apiVersion: flock.fritzlab.net/v1alpha1\nkind: NodeConfig\nmetadata: {name: a}\n";
     let one_more =
         |count: usize, of: fn(usize) -> String| (0..=count).map(of).collect::<Vec<_>>().join(", ");
-    let networks = one_more(64, |n| format!("10.{n}.0.0/24"));
-    let communities = one_more(64, |n| format!("'65001:{n}'"));
+    let networks = one_more(1024, |n| format!("10.{}.{}.0/24", n / 256, n % 256));
+    let communities = one_more(1024, |n| format!("'65001:{n}'"));
     let rules = one_more(1024, |n| format!("10.{}.{}.0/24", n / 256, n % 256));
-    let many = one_more(128, |n| format!("{{name: p{n}, address: 10.0.0.{}, asn: 1}}", n + 1));
+    let many = one_more(1024, |n| {
+        format!("{{name: p{n}, address: 10.0.{}.{}, asn: 1}}", n / 128, n % 128 + 1)
+    });
     let spec = |text: &str| with_spec(text);
     let table = [
         (head.to_owned(), "required"),
@@ -92,7 +96,7 @@ fn what_the_schema_refuses_the_agent_refuses() {
         (spec("{cidr4: ['2001:db8::/64']}"), ".spec.cidr4[0]"),
         (spec("{cidr4: [10.0.0.0]}"), ".spec.cidr4[0]"),
         (spec("{cidr4: 10.0.0.0/24}"), "breaks type"),
-        (spec(&format!("{{cidr4: [{networks}]}}")), "breaks maxItems: 64"),
+        (spec(&format!("{{cidr4: [{networks}]}}")), "breaks maxItems: 1024"),
         (spec("{defaults: {ipv6: maybe}}"), ".spec.defaults.ipv6"),
         (spec("{readiness: {sessions: -1}}"), "breaks minimum"),
         (spec("{readiness: {timeout: soon}}"), "breaks pattern"),
@@ -103,8 +107,8 @@ fn what_the_schema_refuses_the_agent_refuses() {
         (spec("{bgp: {asn: 1, listenPort: 65536}}"), "breaks maximum"),
         (spec("{bgp: {asn: 1, communities: [none]}}"), "breaks pattern"),
         (spec("{bgp: {asn: 1, communities: ['1:2', '1:2']}}"), "breaks x-kubernetes-list-type"),
-        (spec(&format!("{{bgp: {{asn: 1, communities: [{communities}]}}}}")), "maxItems: 64"),
-        (spec(&format!("{{bgp: {{asn: 1, peers: [{many}]}}}}")), "maxItems: 128"),
+        (spec(&format!("{{bgp: {{asn: 1, communities: [{communities}]}}}}")), "maxItems: 1024"),
+        (spec(&format!("{{bgp: {{asn: 1, peers: [{many}]}}}}")), "maxItems: 1024"),
         (spec("{bgp: {asn: 1, peers: [{address: 10.0.0.1, asn: 1}]}}"), "breaks required"),
         (spec("{bgp: {asn: 1, peers: [{name: a, address: 10.0.0.1}]}}"), "breaks required"),
         (spec("{bgp: {asn: 1, peers: [{name: a, asn: 1}]}}"), "breaks oneOf"),

@@ -3,11 +3,11 @@
 //! that it writes or an UPDATE as large as it likes; each bound is far from what a node has.
 
 /// Networks of one family.
-pub(super) const NETWORKS: usize = 64;
+pub(super) const NETWORKS: usize = 1024;
 /// Peers of a node. Each is a row of the status, which is one object of the API server.
-pub(super) const PEERS: usize = 128;
-/// Communities of one list. Both kinds of both lists fit a message of 4,096 bytes (RFC 4271 §4.1).
-pub(super) const COMMUNITIES: usize = 64;
+pub(super) const PEERS: usize = 1024;
+/// Communities of one list.
+pub(super) const COMMUNITIES: usize = 1024;
 /// Rules of `import.accept`.
 pub(super) const RULES: usize = 1024;
 /// More than this is a mistake: routers commonly refuse long paths.

@@ -28,6 +28,8 @@ pub const PENDING_RESET: &str = "PendingReset";
 
 /// No message is longer; a NodeConfig with a hundred problems has said enough by then.
 const LONGEST: usize = 4096;
+/// Of one peer: a thousand of them are still one object.
+const LONGEST_ERROR: usize = 512;
 /// The time that a session is up is counted in whole seconds, and from here: it may seem to have begun a
 /// second earlier or later than it did.
 const INEXACT: Duration = Duration::from_secs(2);
@@ -200,7 +202,7 @@ fn peer(row: &PeerRow, now: Timestamp, before: &Status) -> Peer {
         received: i64::from(row.received),
         accepted: i64::from(row.accepted),
         advertised: i64::from(row.advertised),
-        last_error: row.last_error.as_ref().map(|error| bounded(error, LONGEST)),
+        last_error: row.last_error.as_ref().map(|error| bounded(error, LONGEST_ERROR)),
     }
 }
 
