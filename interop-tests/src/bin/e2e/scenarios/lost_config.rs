@@ -1,7 +1,7 @@
 //! A NodeConfig is deleted, behind everybody's back: what is there goes on, new pods are refused with
 //! that reason, also after a restart of the agent, and a new NodeConfig mends it.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use rack::cluster::kubectl::Kubectl;
 use rack::cluster::worker::Worker;
 use rack::cluster::{Cluster, SLOW, plan};
@@ -82,7 +82,6 @@ fn restarts(cluster: &Cluster) -> Result<()> {
     let known = pods.first().context("no pod")?;
     node.machine()?.run(&["ip", "netns", "add", NETNS])?;
     let told = serves_and_refuses(cluster, node, known);
-    // The wires of an ADD that was taken go with its namespace.
     node.machine()?.run(&["ip", "netns", "delete", NETNS])?;
     println!("     its agent was killed and started again: {}", told?);
     Ok(())
@@ -127,7 +126,11 @@ fn refused_by_hand(node: &Worker, pod: &Pod) -> Result<String> {
         ensure!(served, "{answer}");
         Ok(answer)
     })?;
-    ensure!(answer.get("code").is_some(), "ADD without a NodeConfig was taken: {answer}");
+    if answer.get("code").is_none() {
+        // Given back, for whoever looks for leaks later.
+        let undone = by_hand::call(node, &Call { command: "DEL", ..call }, &json!({}));
+        bail!("ADD without a NodeConfig was taken: {answer}; DEL: {undone:?}");
+    }
     Ok(told(&answer))
 }
 
