@@ -95,8 +95,8 @@ impl Space {
     /// Whether one packet to `to` (from `from`) is answered within a second.
     pub(crate) fn reaches_from(&self, to: IpAddr, from: Option<IpAddr>) -> bool {
         let mut command = Command::new("ip");
-        // One answer of three is enough: a machine may be busy for a second.
-        let ping = ["ping", "-n", "-c", "3", "-i", "0.3", "-W", "1"];
+        // Until one is answered, or the time is over: a machine may be busy for a second.
+        let ping = ["ping", "-n", "-c", "1", "-i", "0.3", "-w", "2"];
         command.args(["netns", "exec", &self.name]).args(ping);
         if let Some(from) = from {
             command.args(["-I", &from.to_string()]);
