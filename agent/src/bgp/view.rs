@@ -68,12 +68,13 @@ impl Bgp {
         Ok(PeerList { peers })
     }
 
-    /// What two nodes claim.
+    /// What two nodes claim: what has lasted, as the log has it, and is there at this moment.
     pub async fn conflicts(&self) -> BTreeSet<Conflict> {
-        match self.live() {
-            Some(live) => conflicts::find(&live.handle, &self.reconciler).await,
-            None => BTreeSet::new(),
-        }
+        let Some(live) = self.live() else { return BTreeSet::new() };
+        let lasting = self.lasting_conflicts();
+        let mut found = conflicts::find(&live.handle, &self.reconciler).await;
+        found.retain(|conflict| lasting.contains(conflict));
+        found
     }
 
     /// `drain`.
