@@ -19,6 +19,7 @@ pub mod metrics;
 pub mod news;
 mod notify;
 pub mod pods;
+pub mod policy;
 pub mod reconcile;
 pub mod run;
 pub mod server;

@@ -27,6 +27,7 @@ mod netns;
 mod nftables;
 mod observe;
 mod plan;
+pub mod policy;
 mod readiness;
 mod repair;
 pub mod reply;

@@ -144,6 +144,8 @@ mod tests {
             image: String::new(),
             ready,
             terminating,
+            labels: std::sync::Arc::default(),
+            ports: std::sync::Arc::default(),
         };
         let serving = attached(Phase::Serving, true);
         let (ready, unready) = (facts(true, false), facts(false, false));

@@ -131,6 +131,8 @@ fn facts(pod: PodManifest) -> Result<PodFacts, String> {
         app,
         image,
         terminating: pod.metadata.deletion_timestamp.is_some(),
+        labels: std::sync::Arc::default(),
+        ports: std::sync::Arc::default(),
     })
 }
 

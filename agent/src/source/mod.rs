@@ -4,11 +4,13 @@
 //! a signal without content: whoever is woken looks at the whole world again. The rest of the
 //! agent never learns which source it has.
 
+mod cluster;
 mod directory;
 pub mod kubernetes;
 pub mod manifest;
 mod pods;
 mod secrets;
+mod shards;
 pub mod standalone;
 mod standing;
 
@@ -21,9 +23,12 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::config::NodeConfig;
+use crate::policy::{Labels, NamedPort};
 
+pub use cluster::{Cluster, PeerPod};
 pub use pods::{Behind, Pods};
 pub use secrets::{SecretSeen, Secrets};
+pub use shards::Shards;
 
 /// A pod's name, as kubelet and manifests give it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -60,6 +65,12 @@ pub struct PodFacts {
     pub ready: bool,
     /// Has a deletion timestamp.
     pub terminating: bool,
+    /// For selectors of NetworkPolicies.
+    #[serde(default)]
+    pub labels: Arc<Labels>,
+    /// For named ports of NetworkPolicies.
+    #[serde(default)]
+    pub ports: Arc<[NamedPort]>,
 }
 
 impl PodFacts {
@@ -148,6 +159,7 @@ pub struct World {
 #[derive(Clone)]
 pub struct Source {
     world: watch::Receiver<Arc<World>>,
+    cluster: watch::Receiver<Arc<Cluster>>,
     kind: Kind,
 }
 
@@ -184,6 +196,11 @@ impl Source {
     /// Wakes at each change of the picture.
     pub fn changes(&self) -> watch::Receiver<Arc<World>> {
         self.world.clone()
+    }
+
+    /// What NetworkPolicies need; wakes at each change of it.
+    pub fn cluster(&self) -> watch::Receiver<Arc<Cluster>> {
+        self.cluster.clone()
     }
 
     /// Whether it knows every pod of the node, so that one without a name is nobody's.

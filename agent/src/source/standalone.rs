@@ -33,7 +33,8 @@ pub fn start(root: &Path, metrics: Arc<Metrics>) -> Result<Source, StandaloneErr
     let (publish, world) = watch::channel(Arc::new(directory.world()));
     let (refresh, requests) = mpsc::channel(64);
     tokio::spawn(follow(directory, watcher, publish, requests, metrics));
-    Ok(Source { world, kind: Kind::Directory(refresh) })
+    let (_, cluster) = watch::channel(Arc::default());
+    Ok(Source { world, cluster, kind: Kind::Directory(refresh) })
 }
 
 async fn follow(

@@ -164,6 +164,8 @@ fn a_leak_is_a_pod_that_was_known() {
         image: String::new(),
         ready: true,
         terminating: false,
+        labels: Arc::default(),
+        ports: Arc::default(),
     };
     let finding = leaked(&book, &pods, false);
     assert!(finding.message.contains("1 pod(s)") && finding.message.contains("shop/web-1"));

@@ -30,6 +30,8 @@ fn facts(ready: bool, terminating: bool) -> PodFacts {
         image: String::new(),
         ready,
         terminating,
+        labels: std::sync::Arc::default(),
+        ports: std::sync::Arc::default(),
     }
 }
 

@@ -104,7 +104,8 @@ pub async fn start(
             "the API server has not answered; starting with what was known before"
         );
     }
-    Ok(Source { world, kind: SourceKind::Told })
+    let (_, policies) = channel::channel(Arc::default());
+    Ok(Source { world, cluster: policies, kind: SourceKind::Told })
 }
 
 fn follow_all(cluster: &Cluster, node: &str, bell: &Arc<Notify>, tell: &mpsc::Sender<News>) {

@@ -104,6 +104,8 @@ pub(super) fn facts(pod: Pod) -> Option<PodFacts> {
         image: pod.spec.containers.into_iter().next().unwrap_or_default().image,
         ready: pod.status.is_some_and(|status| is_ready(&status)),
         terminating: metadata.deletion_timestamp.is_some(),
+        labels: std::sync::Arc::default(),
+        ports: std::sync::Arc::default(),
     })
 }
 
