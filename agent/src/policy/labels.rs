@@ -61,14 +61,14 @@ impl fmt::Debug for Labels {
 }
 
 /// A label selector: all of its requirements. None: everything.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Selector {
     /// In the order in which they were written, `matchLabels` first.
     pub requirements: Vec<Requirement>,
 }
 
 /// One requirement of a selector.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Requirement {
     /// The label is there, with one of these values.
     In(Box<str>, Vec<Box<str>>),
@@ -96,6 +96,34 @@ impl Selector {
     /// Whether it selects what has these labels.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(labels))
+    }
+}
+
+/// As `kubectl get --selector` writes it.
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::In(key, values) => match values.as_slice() {
+                [value] => write!(f, "{key}={value}"),
+                _ => write!(f, "{key} in ({})", values.join(",")),
+            },
+            Self::NotIn(key, values) => match values.as_slice() {
+                [value] => write!(f, "{key}!={value}"),
+                _ => write!(f, "{key} notin ({})", values.join(",")),
+            },
+            Self::Exists(key) => f.write_str(key),
+            Self::DoesNotExist(key) => write!(f, "!{key}"),
+        }
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, requirement) in self.requirements.iter().enumerate() {
+            let comma = if n > 0 { "," } else { "" };
+            write!(f, "{comma}{requirement}")?;
+        }
+        Ok(())
     }
 }
 

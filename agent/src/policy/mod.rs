@@ -6,10 +6,18 @@
 //! | `labels` | labels and selectors, as small as can be: there may be ten thousand |
 //! | `model` | a policy as it is acted on |
 //! | `parse` | what of the API's shape is good, and what is meant where nothing is said |
+//! | `blocks`, `ports` | what lists of blocks and of ports come to, and how they are cut where they overlap |
+//! | `engine` | the elements of the table in the kernel, and what changes in it |
+//! | `judge` | the API's own definition, for people who ask why |
 
+mod blocks;
+pub mod engine;
+pub mod judge;
 pub mod labels;
 pub mod model;
 pub mod parse;
+mod ports;
 
+pub use engine::{Engine, Isolation, Local};
 pub use labels::{Labels, Selector};
 pub use model::{NamedPort, Peer, Policy, PolicyKey, PortMatch, PortWish, Protocol, Rule};

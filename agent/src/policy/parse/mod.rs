@@ -28,13 +28,11 @@ use crate::yaml;
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 /// Rules, peers, excepts, ports and values of a policy together. People write some dozens.
 const MAX_ENTRIES: usize = 10_000;
-/// Peers of a rule times its ports, of all rules together: each pair is an element in the kernel.
-const MAX_PAIRS: usize = 100_000;
 
 /// From an object of the API server. What it says that this agent does not know selects nobody.
 pub fn from_parts(namespace: &str, name: &str, spec: &PolicySpec) -> Result<Policy, String> {
     let key = PolicyKey { namespace: namespace.to_owned(), name: name.to_owned() };
-    Reader { manifest: false, entries: 0, pairs: 0 }.policy(key, spec)
+    Reader { manifest: false, entries: 0 }.policy(key, spec)
 }
 
 /// Every policy of a manifest file; several documents are allowed, none is an error (a file that
@@ -124,7 +122,7 @@ fn manifest_policy(document: Value) -> Result<Policy, String> {
     if let Some(field) = shape::unread(&written, &again, "spec") {
         return Err(named(format!("{field}: there is no such field; look for a slip of the pen")));
     }
-    let mut reader = Reader { manifest: true, entries: 0, pairs: 0 };
+    let mut reader = Reader { manifest: true, entries: 0 };
     reader.policy(key.clone(), &spec).map_err(named)
 }
 
@@ -145,7 +143,6 @@ fn manifest_namespace(document: Value) -> Result<(String, Labels), String> {
 struct Reader {
     manifest: bool,
     entries: usize,
-    pairs: usize,
 }
 
 impl Reader {
@@ -199,13 +196,6 @@ impl Reader {
         let ports = ports.as_deref().filter(|ports| !ports.is_empty());
         let (who, what) = (peers.map_or(1, <[_]>::len), ports.map_or(1, <[_]>::len));
         self.count(who.saturating_add(what))?;
-        self.pairs = self.pairs.saturating_add(who.saturating_mul(what));
-        if self.pairs > MAX_PAIRS {
-            return Err(format!(
-                "{path}: the rules so far pair peers and ports more than {MAX_PAIRS} times; \
-                 split the policy or use endPort"
-            ));
-        }
         let peer = |(n, peer): (usize, &PeerSpec)| self.peer(peer, &format!("{path}.{side}[{n}]"));
         let peers = peers.map(|peers| peers.iter().enumerate().map(peer).collect()).transpose()?;
         let port = |(n, port): (usize, &PortSpec)| -> Result<PortWish, String> {
