@@ -8,9 +8,12 @@ mod cluster;
 mod directory;
 pub mod kubernetes;
 pub mod manifest;
+mod peer;
 mod pods;
+mod ports;
 mod secrets;
 mod shards;
+mod shared;
 pub mod standalone;
 mod standing;
 

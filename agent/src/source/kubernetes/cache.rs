@@ -215,7 +215,10 @@ mod tests {
     use super::*;
 
     fn facts(name: &str) -> Arc<PodFacts> {
-        let text = format!("metadata: {{name: {name}, uid: u}}\n");
+        let text = format!(
+            "metadata: {{name: {name}, uid: u, labels: {{app: web}}}}\n\
+             spec: {{containers: [{{ports: [{{name: http, containerPort: 80}}]}}]}}\n"
+        );
         Arc::new(crate::source::manifest::parse(&text).unwrap().remove(0))
     }
 
@@ -239,6 +242,18 @@ mod tests {
         assert!(Cache::new("b", dir.path(), dir.path()).read().is_none(), "another node's");
         std::fs::write(dir.path().join(WORLD), "{").unwrap();
         assert!(cache.read().is_none(), "half a file");
+    }
+
+    #[test]
+    fn what_was_written_before_pods_had_labels_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = r#"{"version":1,"node":"a","nodeConfig":null,"deleted":false,"podCidrs":null,"pods":[
+            {"key":{"namespace":"d","name":"p"},"uid":"u","static_uid":null,"annotations":{},"app":"p",
+             "image":"i","ready":true,"terminating":false}]}"#;
+        std::fs::write(dir.path().join(WORLD), old).unwrap();
+        let past = Cache::new("a", dir.path(), dir.path()).read().unwrap();
+        let pod = past.pods.iter().next().unwrap();
+        assert!(pod.ready && pod.labels.is_empty() && pod.ports.is_empty());
     }
 
     #[test]
