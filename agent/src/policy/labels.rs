@@ -98,3 +98,45 @@ impl Selector {
         self.requirements.iter().all(|requirement| requirement.matches(labels))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> Labels {
+        let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        Labels::new(&pairs.collect())
+    }
+
+    #[test]
+    fn what_selectors_match() {
+        let (a, ab) = (vec!["a".into()], vec!["a".into(), "b".into()]);
+        let cases = [
+            (Requirement::In("k".into(), ab.clone()), [false, true, true, false, false]),
+            (Requirement::In("k".into(), a.clone()), [false, true, false, false, false]),
+            (Requirement::NotIn("k".into(), ab), [true, false, false, true, true]),
+            (Requirement::NotIn("k".into(), a), [true, false, true, true, true]),
+            (Requirement::NotIn("k".into(), vec!["".into()]), [true, true, true, true, false]),
+            (Requirement::Exists("k".into()), [false, true, true, true, true]),
+            (Requirement::DoesNotExist("k".into()), [true, false, false, false, false]),
+        ];
+        let pods = [
+            labels(&[]),
+            labels(&[("k", "a"), ("x", "y")]),
+            labels(&[("a", "k"), ("k", "b")]),
+            labels(&[("k", "c")]),
+            labels(&[("k", ""), ("kk", "a")]),
+        ];
+        for (requirement, expected) in cases {
+            let selector = Selector { requirements: vec![requirement.clone()] };
+            let matched: Vec<bool> = pods.iter().map(|pod| selector.matches(pod)).collect();
+            assert_eq!(matched, expected, "{requirement:?}");
+            assert!(pods.iter().all(|pod| Selector::default().matches(pod)));
+            let both = vec![requirement, Requirement::In("x".into(), vec!["y".into()])];
+            let both = Selector { requirements: both };
+            let second = both.matches(&pods[1]);
+            assert_eq!(second, expected[1], "all requirements have to hold");
+            assert!(!both.matches(&pods[2]));
+        }
+    }
+}
