@@ -41,3 +41,19 @@ pub struct Cluster {
     /// before stays in force.
     pub problems: Arc<BTreeMap<String, String>>,
 }
+
+/// The value of a name from now on, or none. A picture that was given away stays as it was.
+pub(super) fn set<K: Ord + Clone, V: Clone + PartialEq>(
+    map: &mut Arc<BTreeMap<K, V>>,
+    key: &K,
+    value: Option<V>,
+) {
+    if map.get(key) == value.as_ref() {
+        return;
+    }
+    let map = Arc::make_mut(map);
+    match value {
+        Some(value) => map.insert(key.clone(), value),
+        None => map.remove(key),
+    };
+}
