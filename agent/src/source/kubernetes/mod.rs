@@ -14,6 +14,8 @@
 mod cache;
 mod objects;
 mod picture;
+#[cfg(test)]
+mod scripted;
 mod secrets;
 mod watch;
 
@@ -34,7 +36,7 @@ use cache::{Cache, Shown};
 use objects::{Node, Pod};
 use picture::Picture;
 use secrets::SecretWatches;
-use watch::{Listener, Told, Watch};
+use watch::{Followed, Listener, Told, Watch};
 
 /// What the watches told and the picture has not taken in yet; watches wait.
 const TOLD: usize = 256;
@@ -111,19 +113,20 @@ pub async fn start(
 fn follow_all(cluster: &Cluster, node: &str, bell: &Arc<Notify>, tell: &mpsc::Sender<News>) {
     let client = || cluster.client.clone();
     let this_node = format!("metadata.name={node}");
-    let configs = Api::all_with(client(), &crd::resource());
     let bell = || bell.clone();
-    follow(Watch { api: configs, fields: this_node.clone(), bell: bell() }, tell, News::Config);
-    let nodes = Api::all_with(client(), &objects::nodes());
-    follow(Watch { api: nodes, fields: this_node, bell: bell() }, tell, News::Node);
-    let pods = Api::all_with(client(), &objects::pods());
+    let configs: Api<DynamicObject> = Api::all_with(client(), &crd::resource());
+    follow(Watch::of(configs, bell()).selecting(this_node.clone()), tell, News::Config);
+    let nodes: Api<Node> = Api::all_with(client(), &objects::nodes());
+    follow(Watch::of(nodes, bell()).selecting(this_node), tell, News::Node);
+    let pods: Api<Pod> = Api::all_with(client(), &objects::pods());
     let on_this_node = format!("spec.nodeName={node}");
-    follow(Watch { api: pods, fields: on_this_node, bell: bell() }, tell, News::Pods);
+    follow(Watch::of(pods, bell()).selecting(on_this_node), tell, News::Pods);
 }
 
-fn follow<K>(watch: Watch<K>, tell: &mpsc::Sender<News>, news: fn(Told<K>) -> News)
+fn follow<K, N>(watch: Watch, tell: &mpsc::Sender<N>, news: fn(Told<K>) -> N)
 where
-    K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
+    K: Followed + Send + 'static,
+    N: Send + 'static,
 {
     let listener = Listener { tell: tell.clone(), news: move |told| Some(news(told)) };
     tokio::spawn(watch.follow(listener));

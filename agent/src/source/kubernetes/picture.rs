@@ -159,6 +159,8 @@ impl Picture {
             }
             Told::Silent(why) => self.falls_silent(Kind::Pods, why),
             Told::Answers => self.answers(Kind::Pods),
+            // Not listed in pages.
+            Told::Part { .. } => {}
         }
     }
 
@@ -210,6 +212,8 @@ impl Picture {
                 self.answers(kind);
                 None
             }
+            // Not listed in pages.
+            Told::Part { .. } => None,
         }
     }
 
