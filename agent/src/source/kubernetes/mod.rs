@@ -1,5 +1,6 @@
-//! The API server as a source: our own NodeConfig, our own Node, the pods on it, and the Secrets that
-//! the NodeConfig names. Nothing else is asked for, and only the fields that are acted on are kept.
+//! The API server as a source: our own NodeConfig, our own Node, the pods on it, the Secrets that the
+//! NodeConfig names, and NetworkPolicies with what they select. Nothing else is asked for, and only the
+//! fields that are acted on are kept.
 //!
 //! | room | what it decides |
 //! |---|---|
@@ -8,12 +9,14 @@
 //! | `picture` | what it all means, as one `World` |
 //! | `secrets` | which Secrets are watched |
 //! | `cache` | what a restart begins with |
+//! | `policies` | the same for what NetworkPolicies need of the whole cluster |
 //!
 //! One task owns the picture. Each watch is a task of its own and waits when the picture is busy.
 
 mod cache;
 mod objects;
 mod picture;
+mod policies;
 #[cfg(test)]
 mod scripted;
 mod secrets;
@@ -92,6 +95,8 @@ pub async fn start(
     let bell = Arc::new(Notify::new());
     follow_all(cluster, node, &bell, &tell);
     tokio::spawn(cache.keep(shown));
+    let kept = policies::Cache::new(places.state_dir);
+    let policies = policies::start(&cluster.client, &bell, kept);
     let secrets = SecretWatches::new(cluster, bell, tell);
     let task = Task { picture, publish, show, secrets, metrics };
     tokio::spawn(task.run(told));
@@ -106,7 +111,6 @@ pub async fn start(
             "the API server has not answered; starting with what was known before"
         );
     }
-    let (_, policies) = channel::channel(Arc::default());
     Ok(Source { world, cluster: policies, kind: SourceKind::Told })
 }
 
