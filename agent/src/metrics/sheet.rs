@@ -58,7 +58,7 @@ impl Figures {
         )?;
         sheet.gauge(
             "flock_manifest_problems",
-            "Pod manifests that cannot be used as they are",
+            "Manifests that cannot be used as they are",
             self.manifest_problems,
         )?;
         sheet.gauge(
