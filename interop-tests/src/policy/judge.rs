@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::oracle::{self, End, Protocol, Verdict, Who};
+use super::oracle::{self, End, Protocol, Verdict, Who, World};
 use super::people::{Home, policy};
 use super::rig::{Rig, Spot};
 use super::round::{Due, Outcome, Shot, fire};
@@ -43,6 +43,12 @@ pub struct Case<'a> {
 }
 
 impl Case<'_> {
+    /// What the oracle says of it in a world.
+    pub fn judged(&self, world: &World) -> Verdict {
+        let (from, to) = self.ends();
+        oracle::allowed(world, &from, &to, self.protocol, self.port)
+    }
+
     fn ends(&self) -> (End, End) {
         let end = |spot: &Spot| End { who: spot.who.clone(), address: self.address(spot) };
         (end(self.from), end(self.to))
@@ -65,21 +71,18 @@ impl std::fmt::Display for Case<'_> {
 impl Rig {
     /// What the oracle says of a case.
     pub fn oracle(&self, case: &Case<'_>) -> Verdict {
-        let (from, to) = case.ends();
-        oracle::allowed(self.world(), &from, &to, case.protocol, case.port)
+        case.judged(self.world())
     }
 
-    /// Everybody with everybody, each protocol over one of the families; `turn` decides which has which.
-    pub fn everybody(&self, sent: &[(Protocol, u16)], turn: usize) -> Vec<Case<'_>> {
+    /// Everybody with everybody over both families, wherever packets lead to and fro.
+    pub fn everybody(&self, sent: &[(Protocol, u16)]) -> Vec<Case<'_>> {
         let mut cases = Vec::new();
-        let mut family = turn;
         for from in self.spots() {
             for to in self.spots().iter().filter(|to| leads_there_and_back(from, to)) {
                 for (protocol, port) in sent.iter().copied() {
-                    family += 1;
-                    cases.push(Case { from, to, ipv6: family % 2 == 1, protocol, port });
+                    let case = |ipv6| Case { from, to, ipv6, protocol, port };
+                    cases.extend([case(false), case(true)]);
                 }
-                family += 1;
             }
         }
         cases
@@ -87,7 +90,12 @@ impl Rig {
 
     /// Awaits that packets and oracle agree in all of these cases; returns how many are allowed.
     pub fn agree(&self, what: &str, cases: &[Case<'_>]) -> Result<usize> {
-        let verdicts: Vec<_> = cases.iter().map(|case| self.oracle(case)).collect();
+        self.agree_with(what, self.world(), cases)
+    }
+
+    /// The same with what was in force at another time.
+    pub fn agree_with(&self, what: &str, world: &World, cases: &[Case<'_>]) -> Result<usize> {
+        let verdicts: Vec<_> = cases.iter().map(|case| case.judged(world)).collect();
         let agreed = until(&format!("agreement about {what}"), PATIENCE, || {
             let outcomes = self.send(cases, &verdicts)?;
             let wrong = differences(cases, &verdicts, &outcomes);
@@ -97,7 +105,7 @@ impl Rig {
         match agreed {
             Ok(()) => Ok(verdicts.iter().filter(|verdict| verdict.allowed).count()),
             Err(error) => {
-                let told = self.tell(cases, &error);
+                let told = self.tell(world, cases, &error);
                 Err(error.context(format!("{what}: packets and oracle differ\n{told}")))
             }
         }
@@ -140,15 +148,16 @@ impl Rig {
                 Some(_) => {}
             }
         }
-        let control = |(number, (from, to)): (usize, (&Spot, &Spot))| {
-            let case = Case { from, to, ipv6: number % 2 == 1, protocol: Protocol::Tcp, port: 443 };
+        let both = pairs.into_iter().flat_map(|pair| [(pair, false), (pair, true)]);
+        let control = |((from, to), ipv6): ((&Spot, &Spot), bool)| {
+            let case = Case { from, to, ipv6, protocol: Protocol::Tcp, port: 443 };
             self.shot(&case, Due::Surely)
         };
-        pairs.into_iter().enumerate().map(control).collect()
+        both.map(control).collect()
     }
 
     /// The differences with everything that explains them: the oracle's reason, what the agents say, the policies.
-    fn tell(&self, cases: &[Case<'_>], error: &anyhow::Error) -> String {
+    fn tell(&self, world: &World, cases: &[Case<'_>], error: &anyhow::Error) -> String {
         let mut told = String::new();
         let Some(Differences(wrong)) = error.downcast_ref::<Differences>() else { return told };
         for difference in wrong.iter().take(TOLD) {
@@ -160,7 +169,7 @@ impl Rig {
         if wrong.len() > TOLD {
             let _infallible = writeln!(told, "... and {} more", wrong.len() - TOLD);
         }
-        for policy in &self.world().policies {
+        for policy in &world.policies {
             let yaml = serde_saphyr::to_string(policy).unwrap_or_else(|_| policy.to_string());
             let _infallible = writeln!(told, "---\n{yaml}");
         }
@@ -215,7 +224,7 @@ impl Rig {
         let policies = policies.iter().map(|(name, spec)| policy(name, spec));
         self.set_policies(&policies.collect::<Result<Vec<_>>>()?)?;
         let mut cases = self.written(lines).with_context(|| name.to_owned())?;
-        cases.extend(self.everybody(&USUAL, name.len()));
+        cases.extend(self.everybody(&USUAL));
         self.agree(name, &cases)?;
         Ok(cases.len())
     }

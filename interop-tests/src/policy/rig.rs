@@ -89,6 +89,8 @@ impl Rig {
         rig.set_ways()?;
         rig.populate()?;
         rig.listen()?;
+        // Everybody learns their neighbours before many packets at once wait for that.
+        rig.send(&[], &[])?;
         rig.set_policies(&[])?;
         Ok(rig)
     }
@@ -328,17 +330,35 @@ impl Rig {
     /// whoever shows the second one began to read after the first was there.
     pub fn pass_gates(&self) -> Result<()> {
         for _ in 0..2 {
-            let turn = self.gate.fetch_add(1, Ordering::Relaxed);
-            let port = GATES.get(usize::from(turn % 2 == 1)).copied().unwrap_or_default();
-            let spec =
-                format!("{{ podSelector: {{}}, ingress: [{{ ports: [{{ port: {port} }}] }}] }}");
-            let gate = policy("gates/gate", &spec)?;
-            for node in &self.nodes {
-                write(node, "networkpolicies", &gate)?;
-            }
+            let port = self.turn_gates()?;
             until("both agents to have read the policies", PATIENCE, || self.gates_are_open(port))?;
         }
         Ok(())
+    }
+
+    /// The same, unless the agent of a node dies over it: then it was not to be, and false.
+    pub fn pass_gates_unless_it_dies(&mut self, home: Home) -> Result<bool> {
+        let port = self.turn_gates()?;
+        until("an agent to have read the policies, or to die over it", PATIENCE, || {
+            let lives = self.node_mut(home).agent()?.ensure_alive().is_ok();
+            if lives { self.gates_are_open(port).map(|()| true) } else { Ok(false) }
+        })
+    }
+
+    /// Writes the other policy of the gates; returns the port that it opens.
+    fn turn_gates(&self) -> Result<u16> {
+        let turn = self.gate.fetch_add(1, Ordering::Relaxed);
+        let port = GATES.get(usize::from(turn % 2 == 1)).copied().unwrap_or_default();
+        let spec = format!("{{ podSelector: {{}}, ingress: [{{ ports: [{{ port: {port} }}] }}] }}");
+        let gate = policy("gates/gate", &spec)?;
+        self.nodes.iter().try_for_each(|node| write(node, "networkpolicies", &gate))?;
+        Ok(port)
+    }
+
+    /// Removes the policy of the gates, for who wants to see nodes without any.
+    pub fn remove_gates(&self) -> Result<()> {
+        let file = "standalone/networkpolicies/gates.gate.yaml";
+        self.nodes.iter().try_for_each(|node| Ok(std::fs::remove_file(node.file(file))?))
     }
 
     fn gates_are_open(&self, port: u16) -> Result<()> {

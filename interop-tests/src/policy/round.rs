@@ -91,8 +91,9 @@ pub fn fire(shots: &[Shot<'_>]) -> Result<Vec<Outcome>> {
             quiet_since = Instant::now();
             ensure!(!late, "no answer to what nothing denies: {}", unanswered(shots, &flying));
         }
-        let enough = quiet_since.elapsed() >= SILENCE;
-        if enough && (late || !waits_for(Due::Answer)) {
+        // Where nobody is to be silent there is nothing to be waited for.
+        let enough = quiet_since.elapsed() >= SILENCE || !waits_for(Due::Silence);
+        if enough && !waits_for(Due::Surely) && (late || !waits_for(Due::Answer)) {
             return Ok(outcomes);
         }
         look(shots, &mut flying, &mut outcomes)?;

@@ -17,7 +17,11 @@ mod random;
 mod selectors;
 mod services;
 
+use rack::policy::judge::{Case, USUAL};
+use rack::policy::oracle::Verdict;
+use rack::policy::people::Home;
 use rack::policy::rig::Rig;
+use rack::policy::round::Outcome;
 
 /// Policies by `NAMESPACE/NAME` with their specs, under the name of what they show, and what is expected
 /// of them.
@@ -42,4 +46,37 @@ fn without_policies_everything_is_open() {
     let mut rig = Rig::start().unwrap();
     let cases = rig.try_set("nothing", &[], "").unwrap_or_else(|error| panic!("{error:#}"));
     assert!(cases >= 1000, "{cases} cases");
+}
+
+/// The rig sees what somebody drops, and nothing else.
+#[test]
+fn a_drop_is_seen() {
+    let rig = Rig::start().unwrap();
+    let node = rig.node(Home::A).netns();
+    let db = rig.spot("back/db-1").unwrap();
+    node.exec("nft", &["add", "table", "inet", "mine"]).unwrap();
+    let chain = "{ type filter hook forward priority 0 ; }";
+    node.exec("nft", &["add", "chain", "inet", "mine", "forward", chain]).unwrap();
+    for (family, address) in ["ip", "ip6"].iter().zip(db.addresses) {
+        let rule = format!("add rule inet mine forward {family} daddr {address} th dport 80 drop");
+        node.exec("nft", &rule.split(' ').collect::<Vec<_>>()).unwrap();
+    }
+    let cases = rig.everybody(&USUAL);
+    let dropped = |case: &Case<'_>| {
+        let forwarded = !["node-a", "back/db-1"].contains(&case.from.name.as_str());
+        case.to.name == "back/db-1" && case.port == 80 && forwarded
+    };
+    let verdicts: Vec<_> = cases
+        .iter()
+        .map(|case| Verdict { allowed: !dropped(case), reason: String::new() })
+        .collect();
+    let outcomes = rig.send(&cases, &verdicts).unwrap();
+    for (case, outcome) in cases.iter().zip(&outcomes) {
+        match dropped(case) {
+            true => assert_eq!(*outcome, Outcome::Silent, "{case}"),
+            false => assert!(matches!(outcome, Outcome::Answered(_)), "{case}: {outcome:?}"),
+        }
+    }
+    let silent = outcomes.iter().filter(|outcome| **outcome == Outcome::Silent).count();
+    assert!(silent >= 30, "{silent} of {}", outcomes.len());
 }

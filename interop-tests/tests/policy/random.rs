@@ -10,7 +10,7 @@ use rack::policy::rig::Rig;
 const CHANGES: usize = 6;
 
 /// How many cases are tried after each.
-const CASES: usize = 900;
+const CASES: usize = 1500;
 
 /// Whose labels change.
 const PODS: [&str; 6] =
@@ -54,7 +54,7 @@ fn play(seed: u64) {
 
 /// Some of everything.
 fn chosen<'a>(rig: &'a Rig, dice: &mut Dice) -> Vec<Case<'a>> {
-    let mut all = rig.everybody(&USUAL, dice.below(2));
+    let mut all = rig.everybody(&USUAL);
     let mut few = Vec::new();
     while few.len() < CASES && !all.is_empty() {
         few.push(all.swap_remove(dice.below(all.len())));
