@@ -5,25 +5,21 @@
 //! which its agent gave them, and those of the other node with `status.podIPs`.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
 
-use super::oracle::Protocol;
 use super::oracle::{Who, World};
-use super::people::{self, ADDRESSES, ANYCAST, Home, OUTSIDE, Person, file, placed, policy};
-use super::round::Outcome;
-use super::round::{Due, Shot, fire};
+use super::people::{self, ADDRESSES, ANYCAST, Home, OUTSIDE, Person, placed};
 use super::station::{PORTS, Station};
 use crate::link::End as CableEnd;
 use crate::manifests::{self, Writing};
 use crate::netns::Netns;
 use crate::node::{Builder, Node};
 use crate::pod::{Pod, addresses};
-use crate::wait::{PATIENCE, until};
 
 /// The prefixes of the pods of both nodes, by family.
 pub const PODS: [[&str; 2]; 2] =
@@ -33,9 +29,6 @@ pub const PODS: [[&str; 2]; 2] =
 const NODES: [[&str; 2]; 2] =
     [["198.18.1.2", "198.18.2.2"], ["2001:db8:1:1::2", "2001:db8:1:2::2"]];
 const HUB: [[&str; 2]; 2] = [["198.18.1.1", "198.18.2.1"], ["2001:db8:1:1::1", "2001:db8:1:2::1"]];
-
-/// Two ports at which the gates are open in turn.
-const GATES: [u16; 2] = [9000, 9010];
 
 /// Somebody with an address of each family whom packets come from or go to.
 #[derive(Debug, Clone)]
@@ -59,11 +52,11 @@ pub struct Rig {
     // The order matters: stations end before their namespaces go.
     stations: Vec<Station>,
     spots: Vec<Spot>,
-    world: World,
-    pods: Vec<(Pod, Person)>,
-    nodes: [Node; 2],
+    pub(super) world: World,
+    pub(super) pods: Vec<(Pod, Person)>,
+    pub(super) nodes: [Node; 2],
     hub: Netns,
-    gate: AtomicU32,
+    pub(super) gate: AtomicU32,
 }
 
 impl Rig {
@@ -258,124 +251,6 @@ impl Rig {
         self.spots.extend(spots);
         Ok(())
     }
-
-    /// Replaces all policies, and awaits that both agents have taken them up.
-    pub fn set_policies(&mut self, policies: &[Value]) -> Result<()> {
-        self.write_policies(policies)?;
-        self.pass_gates()
-    }
-
-    /// Writes the files of all policies, and removes those of others.
-    pub fn write_policies(&mut self, policies: &[Value]) -> Result<()> {
-        let stale = |old: &&Value| !policies.iter().any(|new| file(new) == file(old));
-        for node in &self.nodes {
-            for policy in policies {
-                write(node, "networkpolicies", policy)?;
-            }
-            for old in self.world.policies.iter().filter(stale) {
-                std::fs::remove_file(node.file("standalone/networkpolicies").join(file(old)))?;
-            }
-        }
-        self.world.policies = policies.to_vec();
-        Ok(())
-    }
-
-    /// Replaces all namespaces.
-    pub fn set_namespaces(&mut self, namespaces: &[Value]) -> Result<()> {
-        let stale = |old: &&Value| !namespaces.iter().any(|new| file(new) == file(old));
-        for node in &self.nodes {
-            for old in self.world.namespaces.iter().filter(stale) {
-                std::fs::remove_file(node.file("standalone/namespaces").join(file(old)))?;
-            }
-        }
-        self.world.namespaces = namespaces.to_vec();
-        self.write_namespaces()?;
-        self.pass_gates()
-    }
-
-    fn write_namespaces(&self) -> Result<()> {
-        let all = self
-            .nodes
-            .iter()
-            .flat_map(|node| self.world.namespaces.iter().map(move |one| (node, one)));
-        all.into_iter().try_for_each(|(node, one)| write(node, "namespaces", one))
-    }
-
-    /// Gives a pod other labels.
-    pub fn relabel(&mut self, name: &str, labels: &[(&str, &str)]) -> Result<()> {
-        let number = self.pods.iter().position(|(_, person)| person.name() == name);
-        let number = number.with_context(|| format!("no pod {name}"))?;
-        let (_, person) = self.pods.get_mut(number).context("no such pod")?;
-        people::put(&mut person.manifest, "/metadata", "labels", people::map(labels));
-        let (home, manifest) = (person.home, person.manifest.clone());
-        let placed = self.world.pods.get_mut(number).context("no such pod")?;
-        people::put(placed, "/metadata", "labels", people::map(labels));
-        let placed = placed.clone();
-        self.node(home).write_pod(&manifest, Writing::Renamed)?;
-        self.node(home.other()).write_pod(&placed, Writing::Renamed)?;
-        self.pass_gates()
-    }
-
-    /// Describes a pod that is not the rig's to both nodes and to the oracle.
-    pub fn describe(&mut self, manifest: Value) -> Result<()> {
-        for node in &self.nodes {
-            node.write_pod(&manifest, Writing::Renamed)?;
-        }
-        self.world.pods.push(manifest);
-        Ok(())
-    }
-
-    /// Awaits that both agents did what was written until now. The policy of the gates opens one port and
-    /// closes the other; it is written last. Twice, because an agent may read it while it is amid reading:
-    /// whoever shows the second one began to read after the first was there.
-    pub fn pass_gates(&self) -> Result<()> {
-        for _ in 0..2 {
-            let port = self.turn_gates()?;
-            until("both agents to have read the policies", PATIENCE, || self.gates_are_open(port))?;
-        }
-        Ok(())
-    }
-
-    /// The same, unless the agent of a node dies over it: then it was not to be, and false.
-    pub fn pass_gates_unless_it_dies(&mut self, home: Home) -> Result<bool> {
-        let port = self.turn_gates()?;
-        until("an agent to have read the policies, or to die over it", PATIENCE, || {
-            let lives = self.node_mut(home).agent()?.ensure_alive().is_ok();
-            if lives { self.gates_are_open(port).map(|()| true) } else { Ok(false) }
-        })
-    }
-
-    /// Writes the other policy of the gates; returns the port that it opens.
-    fn turn_gates(&self) -> Result<u16> {
-        let turn = self.gate.fetch_add(1, Ordering::Relaxed);
-        let port = GATES.get(usize::from(turn % 2 == 1)).copied().unwrap_or_default();
-        let spec = format!("{{ podSelector: {{}}, ingress: [{{ ports: [{{ port: {port} }}] }}] }}");
-        let gate = policy("gates/gate", &spec)?;
-        self.nodes.iter().try_for_each(|node| write(node, "networkpolicies", &gate))?;
-        Ok(port)
-    }
-
-    /// Removes the policy of the gates, for who wants to see nodes without any.
-    pub fn remove_gates(&self) -> Result<()> {
-        let file = "standalone/networkpolicies/gates.gate.yaml";
-        self.nodes.iter().try_for_each(|node| Ok(std::fs::remove_file(node.file(file))?))
-    }
-
-    fn gates_are_open(&self, port: u16) -> Result<()> {
-        let from = self.spot("outside-10")?;
-        let shots = ["gates/gate-a", "gates/gate-b"].map(|gate| {
-            let to = self.spot(gate)?;
-            let ([source, _], [target, _]) = (from.addresses, to.addresses);
-            let station = self.station(from)?;
-            let protocol = Protocol::Tcp;
-            Ok(Shot { station, source, target, protocol, port, due: Due::Answer })
-        });
-        let shots = shots.into_iter().collect::<Result<Vec<_>>>()?;
-        let outcomes = fire(&shots)?;
-        let open = outcomes.iter().all(|outcome| matches!(outcome, Outcome::Answered(_)));
-        anyhow::ensure!(open, "port {port} of the gates: {outcomes:?}");
-        Ok(())
-    }
 }
 
 /// A node at its cable, with ways to everywhere; its agent does not run yet.
@@ -428,11 +303,6 @@ fn spots_of(person: &Person, placed: &Value) -> Result<Vec<Spot>> {
 fn first_of_each(all: &[IpAddr]) -> Vec<IpAddr> {
     let first = |ipv6: bool| all.iter().copied().find(|address| address.is_ipv6() == ipv6);
     [first(false), first(true)].into_iter().flatten().collect()
-}
-
-fn write(node: &Node, directory: &str, object: &Value) -> Result<()> {
-    let text = serde_json::to_string_pretty(object)?;
-    node.write(&format!("{directory}/{}", file(object)), &text, Writing::Renamed)
 }
 
 /// A probe is a socket, and there are many.
