@@ -36,7 +36,7 @@ pub(super) const CHAINS: [&str; 7] =
 /// The group that hears of dropped packets: flock's number wherever it needs one.
 pub(super) const LOG_GROUP: u16 = 241;
 /// Of a packet: its headers, with some extension headers.
-const LOG_LENGTH: u32 = 128;
+pub(super) const LOG_LENGTH: u32 = 128;
 const LOG_RATE: u64 = 10;
 const LOG_BURST: u32 = 20;
 
