@@ -68,7 +68,10 @@ impl Following {
 
     /// The first picture of which this is true.
     async fn until(&mut self, is_so: impl FnMut(&Arc<Cluster>) -> bool) -> Arc<Cluster> {
-        self.cluster.wait_for(is_so).await.unwrap().clone()
+        // An hour, which passes at once.
+        let hour = std::time::Duration::from_secs(3600);
+        let found = tokio::time::timeout(hour, self.cluster.wait_for(is_so)).await;
+        found.expect("it never came to that").unwrap().clone()
     }
 }
 
