@@ -14,7 +14,7 @@
 //! registers that another has filled. What lets through is a condition that
 //! holds, never one that fails: a load that fails ends a rule.
 //!
-//! `nft`, up to the newest, aborts on a key in which a part comes from a map.
+//! `nft` (1.0.6 at least) aborts on a key in which a part comes from a map.
 //! So the first part is always a constant that is loaded as long as the parts
 //! from maps beside it, which then take their places: it sees the constant only.
 
