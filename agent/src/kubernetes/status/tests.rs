@@ -90,7 +90,7 @@ fn what_is_wrong_is_told_by_the_gravest() {
         facts.world = Arc::new(world(ONE, Standing::Refused(problem.into())));
         facts
     };
-    let table: [(&str, Change, Wanted, Wanted, &str); 15] = [
+    let table: [(&str, Change, Wanted, Wanted, &str); 16] = [
         (
             "well",
             |facts| facts,
