@@ -8,6 +8,9 @@ use flock_dataplane::policy::Element;
 
 use super::model::{PortMatch, PortWish, Protocol};
 
+/// Ports of a protocol, from one to another.
+pub(super) type Range = (Protocol, u16, u16);
+
 /// What a rule's ports come to: nothing is said twice, and ranges of a protocol are apart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PortSet {
@@ -18,7 +21,7 @@ pub(super) struct PortSet {
     /// Single ports, in order.
     pub(super) single: Vec<(Protocol, u16)>,
     /// Ranges of more than one port, in order.
-    pub(super) ranges: Vec<(Protocol, u16, u16)>,
+    pub(super) ranges: Vec<Range>,
     /// What the destination calls so.
     pub(super) named: Vec<(Protocol, Arc<str>)>,
 }
@@ -49,9 +52,8 @@ impl PortSet {
         ranges.retain(|(protocol, ..)| !protocols.contains(protocol));
         *ranges = merged(std::mem::take(ranges));
         single.retain(|(protocol, port)| {
-            let inside = |(known, first, last): &(Protocol, u16, u16)| {
-                known == protocol && (first..=last).contains(&port)
-            };
+            let inside =
+                |(known, first, last): &Range| known == protocol && (first..=last).contains(&port);
             !protocols.contains(protocol) && !ranges.iter().any(inside)
         });
         single.sort_unstable();
@@ -62,14 +64,13 @@ impl PortSet {
     }
 }
 
-/// Ranges that overlap as one. (Those that only touch stay apart: their border may be where the
-/// numbered ranges were cut.)
-pub(super) fn merged(mut ranges: Vec<(Protocol, u16, u16)>) -> Vec<(Protocol, u16, u16)> {
+/// Ranges that overlap or touch as one.
+pub(super) fn merged(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges.sort_unstable();
-    let mut apart: Vec<(Protocol, u16, u16)> = Vec::with_capacity(ranges.len());
+    let mut apart: Vec<Range> = Vec::with_capacity(ranges.len());
     for (protocol, first, last) in ranges {
         match apart.last_mut() {
-            Some(before) if before.0 == protocol && first <= before.2 => {
+            Some(before) if before.0 == protocol && first <= before.2.saturating_add(1) => {
                 before.2 = before.2.max(last);
             }
             _ => apart.push((protocol, first, last)),
@@ -81,7 +82,7 @@ pub(super) fn merged(mut ranges: Vec<(Protocol, u16, u16)>) -> Vec<(Protocol, u1
 /// Ranges that do not overlap, each with a number.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
-    numbers: BTreeMap<(Protocol, u16, u16), u32>,
+    numbers: BTreeMap<Range, u32>,
     last_number: u32,
 }
 
@@ -90,7 +91,7 @@ impl Ranges {
     /// what goes and what comes.
     pub(super) fn set(
         &mut self,
-        ranges: impl Iterator<Item = (Protocol, u16, u16)>,
+        ranges: impl Iterator<Item = Range>,
     ) -> (Vec<Element>, Vec<Element>) {
         let mut before = std::mem::take(&mut self.numbers);
         let mut added = Vec::new();
@@ -108,10 +109,7 @@ impl Ranges {
 
     /// The numbers of the pieces of a range that was among those given to [`Ranges::set`], or of
     /// several that overlap.
-    pub(super) fn within(
-        &self,
-        (protocol, first, last): (Protocol, u16, u16),
-    ) -> impl Iterator<Item = u32> {
+    pub(super) fn within(&self, (protocol, first, last): Range) -> impl Iterator<Item = u32> {
         let pieces = self.numbers.range((protocol, first, 0)..=(protocol, last, u16::MAX));
         pieces.map(|(_, number)| *number)
     }
@@ -122,14 +120,12 @@ impl Ranges {
     }
 }
 
-fn element((protocol, first, last): (Protocol, u16, u16), number: u32) -> Element {
+fn element((protocol, first, last): Range, number: u32) -> Element {
     Element::Range { protocol: protocol.number(), first, last, number }
 }
 
 /// The pieces between all beginnings and ends that are in a range.
-fn elementary(
-    ranges: impl Iterator<Item = (Protocol, u16, u16)>,
-) -> impl Iterator<Item = (Protocol, u16, u16)> {
+fn elementary(ranges: impl Iterator<Item = Range>) -> impl Iterator<Item = Range> {
     // How many ranges more, or fewer, there are from this port on.
     let mut steps: BTreeMap<(Protocol, u32), i64> = BTreeMap::new();
     for (protocol, first, last) in ranges {
@@ -138,12 +134,11 @@ fn elementary(
     }
     let ends: Vec<(Protocol, u32)> = steps.keys().copied().skip(1).collect();
     let mut open = 0;
-    let pieces = steps.into_iter().zip(ends).filter_map(move |(((protocol, first), step), end)| {
+    steps.into_iter().zip(ends).filter_map(move |(((protocol, first), step), end)| {
         open += step;
         let last = u16::try_from(end.1.checked_sub(1)?).ok()?;
         (open > 0).then_some((protocol, u16::try_from(first).ok()?, last))
-    });
-    pieces
+    })
 }
 
 #[cfg(test)]
@@ -170,7 +165,7 @@ mod tests {
             wish(Udp, PortMatch::Numbers(1500, 1500)),
         ]));
         assert_eq!(set.single, [(Tcp, 80), (Udp, 1500)]);
-        assert_eq!(set.ranges, [(Tcp, 1000, 3000), (Tcp, 3001, 4000)]);
+        assert_eq!(set.ranges, [(Tcp, 1000, 4000)]);
         assert_eq!(set.named, [(Tcp, "http".into())]);
         let set = PortSet::of(Some(&[
             wish(Tcp, PortMatch::Numbers(80, 80)),
@@ -183,8 +178,8 @@ mod tests {
 
     #[test]
     fn ranges_are_cut_where_one_begins_or_ends() {
-        let cut = |ranges: &[(Protocol, u16, u16)]| elementary(ranges.iter().copied()).collect();
-        let cases: [(&[(Protocol, u16, u16)], Vec<(Protocol, u16, u16)>); 6] = [
+        let cut = |ranges: &[Range]| elementary(ranges.iter().copied()).collect();
+        let cases: [(&[Range], Vec<Range>); 6] = [
             (&[], vec![]),
             (&[(Tcp, 1, 65535)], vec![(Tcp, 1, 65535)]),
             (&[(Tcp, 10, 20), (Tcp, 10, 20)], vec![(Tcp, 10, 20)]),

@@ -54,6 +54,14 @@ pub(super) struct Attached {
     own: BTreeSet<(IpAddr, IpAddr)>,
 }
 
+/// A direction of a pod that may get another profile.
+struct Move {
+    link: Arc<str>,
+    place: usize,
+    before: Option<u32>,
+    rules: Option<Arc<Rules>>,
+}
+
 impl Attached {
     pub(super) fn subjects(&self, link: &Arc<str>) -> impl Iterator<Item = Element> {
         let held = DIRECTIONS.into_iter().zip(self.profiles);
@@ -172,28 +180,17 @@ impl Engine {
 
     /// Holds the pods behind these links against what policies say now.
     pub(super) fn isolate(&mut self, links: &[Arc<str>]) {
-        let mut moves: Vec<(Arc<str>, usize, Option<u32>, Option<Arc<Rules>>)> = Vec::new();
-        for link in links {
-            let Some(Attached { local, profiles, .. }) = self.attached.get(link) else { continue };
-            for (place, (direction, before)) in DIRECTIONS.into_iter().zip(profiles).enumerate() {
-                let selecting = self.policies.selecting(&local.key.namespace, &local.labels);
-                let ports = &local.ports;
-                let rules =
-                    profile::rules(selecting, direction, ports, &self.policies, &self.ranges);
-                moves.push((link.clone(), place, *before, rules.map(Arc::new)));
-            }
-        }
-        moves.iter().filter_map(|step| step.2).for_each(|number| self.profiles.release(number));
-        let known = |rules: &Option<Arc<Rules>>| {
-            rules.as_ref().is_none_or(|rules| self.profiles.knows(rules))
-        };
-        let (known, new): (Vec<_>, Vec<_>) = moves.into_iter().partition(|step| known(&step.3));
-        for (link, place, before, rules) in known.into_iter().chain(new) {
-            let after = rules.map(|rules| match rules.is_empty() {
+        let moves: Vec<Move> = links.iter().flat_map(|link| self.moves(link)).collect();
+        moves.iter().filter_map(|step| step.before).for_each(|old| self.profiles.release(old));
+        // First those whose profile is there: no other may take over its number.
+        let known = |step: &Move| step.rules.as_ref().is_none_or(|it| self.profiles.knows(it));
+        let (known, new): (Vec<Move>, Vec<Move>) = moves.into_iter().partition(known);
+        for step in known.into_iter().chain(new) {
+            let after = step.rules.map(|rules| match rules.is_empty() {
                 true => Profile::CLOSED.0,
-                false => self.profiles.adopt(before, rules),
+                false => self.profiles.adopt(step.before, rules),
             });
-            self.hold_against(&link, place, after);
+            self.hold_against(&step.link, step.place, after);
         }
         for shift in self.profiles.settle() {
             self.profile_shifts(&shift);
@@ -201,6 +198,20 @@ impl Engine {
         for link in links {
             self.own_of(link);
         }
+    }
+
+    fn moves(&self, link: &Arc<str>) -> Vec<Move> {
+        let Some(Attached { local, profiles, .. }) = self.attached.get(link) else {
+            return Vec::new();
+        };
+        let directions = DIRECTIONS.into_iter().zip(profiles).enumerate();
+        let step = |(place, (direction, before)): (usize, (Direction, &Option<u32>))| {
+            let (policies, ranges) = (&self.policies, &self.ranges);
+            let selecting = policies.selecting(&local.key.namespace, &local.labels);
+            let rules = profile::rules(selecting, direction, &local.ports, policies, ranges);
+            Move { link: link.clone(), place, before: *before, rules: rules.map(Arc::new) }
+        };
+        directions.map(step).collect()
     }
 
     fn hold_against(&mut self, link: &Arc<str>, place: usize, after: Option<u32>) {
@@ -284,7 +295,7 @@ impl Engine {
         }
         for pair in before.difference(&now) {
             let Some(uses) = self.own.get_mut(pair) else { continue };
-            *uses -= 1;
+            *uses = uses.saturating_sub(1);
             if *uses == 0 {
                 self.own.remove(pair);
                 self.pending.remove(own(*pair));

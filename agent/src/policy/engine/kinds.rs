@@ -139,7 +139,7 @@ impl Kinds {
     /// One address less.
     pub(super) fn leave(&mut self, number: u32) {
         let Some(kind) = self.entry_mut(number) else { return };
-        kind.uses -= 1;
+        kind.uses = kind.uses.saturating_sub(1);
         if kind.uses > 0 {
             return;
         }
@@ -148,7 +148,7 @@ impl Kinds {
         self.free.push(number);
         self.numbers.remove(&gone.key);
         if let Some(namespace) = self.namespaces.get_mut(&gone.key.namespace) {
-            namespace.kinds -= 1;
+            namespace.kinds = namespace.kinds.saturating_sub(1);
             if namespace.kinds == 0 {
                 self.namespaces.remove(&gone.key.namespace);
             }

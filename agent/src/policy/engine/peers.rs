@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::policy::blocks::{self, Piece, Span};
 use crate::policy::labels::Selector;
 use crate::policy::model::{Peer, Policy, PolicyKey, Protocol, Rule};
-use crate::policy::ports::PortSet;
+use crate::policy::ports::{PortSet, Range};
 
 /// The number of no peers: anybody.
 pub(super) const ANYBODY: u32 = 0;
@@ -130,7 +130,7 @@ impl Policies {
     }
 
     /// Every range of ports of every rule.
-    pub(super) fn ranges(&self) -> impl Iterator<Item = (Protocol, u16, u16)> {
+    pub(super) fn ranges(&self) -> impl Iterator<Item = Range> {
         let rules = self.in_force.values().flat_map(InForce::rules);
         rules.flat_map(|rule| rule.ports.ranges.iter().copied())
     }
@@ -188,7 +188,7 @@ impl Policies {
         for rule in policy.rules() {
             let Some(peers) = self.peers.get(&rule.peers) else { continue };
             let Some(known) = self.numbers.get_mut(peers) else { continue };
-            known.uses -= 1;
+            known.uses = known.uses.saturating_sub(1);
             if known.uses == 0 {
                 self.numbers.remove(peers);
                 self.peers.remove(&rule.peers);
@@ -196,7 +196,7 @@ impl Policies {
         }
         for name in policy.named() {
             let Some(known) = self.names.get_mut(name) else { continue };
-            known.uses -= 1;
+            known.uses = known.uses.saturating_sub(1);
             if known.uses == 0 {
                 self.names.remove(name);
             }

@@ -6,7 +6,7 @@ use flock_dataplane::policy::{Class, Direction, Element, Ports, Profile};
 use super::kinds::Key;
 use super::peers::{ANYBODY, InForce, Lowered, Policies};
 use crate::policy::model::{NamedPort, Protocol};
-use crate::policy::ports::{self, PortSet, Ranges};
+use crate::policy::ports::{self, PortSet, Range, Ranges};
 
 /// What is allowed to peers by their number, in order, nothing twice.
 pub(super) type Rules = Vec<(u32, Item)>;
@@ -77,7 +77,7 @@ fn plain(ports: &PortSet) -> impl Iterator<Item = Ports> {
 
 /// Ranges as the numbered pieces of them. Those of the same peers that overlap are taken together
 /// first: many long ones would be many times as many pieces.
-fn pieces(mut wide: Vec<(u32, (Protocol, u16, u16))>, ranges: &Ranges) -> Rules {
+fn pieces(mut wide: Vec<(u32, Range)>, ranges: &Ranges) -> Rules {
     wide.sort_unstable();
     let mut rules = Rules::new();
     for of_peers in wide.chunk_by(|(one, _), (other, _)| one == other) {

@@ -23,11 +23,12 @@ fn place(world: &mut World) -> Option<Place> {
         let address = world.pick(&OUTSIDE).parse().unwrap();
         return Some(Place { address, pod: None, link: None });
     }
-    let pods: Vec<Pod> = world.pods.values().cloned().collect();
-    if pods.is_empty() {
+    let numbers: Vec<u8> = world.pods.keys().copied().collect();
+    if numbers.is_empty() {
         return None;
     }
-    let pod = world.pick(&pods);
+    let number = world.pick(&numbers);
+    let pod = world.pods[&number].clone();
     let address = world.pick(&pod.addresses());
     // Whoever uses an address that is another's is not stopped here: that is anti-spoofing.
     world.holders(address).iter().find(|holder| holder.key == pod.key)?;
@@ -82,7 +83,8 @@ fn expected(world: &World, sides: &[Side], egress: bool) -> (bool, bool) {
 /// Compares one packet; returns whether it passed, if there was one.
 fn compare(world: &mut World, table: &Table, seed: u64) -> Option<bool> {
     let (from, to) = (place(world)?, place(world)?);
-    if from.address.is_ipv4() != to.address.is_ipv4() {
+    let here = from.link.is_some() || to.link.is_some();
+    if !here || from.address.is_ipv4() != to.address.is_ipv4() {
         return None;
     }
     let packet = packet(world);
@@ -130,13 +132,13 @@ fn compare(world: &mut World, table: &Table, seed: u64) -> Option<bool> {
 #[test]
 fn the_table_says_what_the_api_says() {
     let (mut passed, mut stopped) = (0, 0);
-    for seed in 0..3000 {
+    for seed in 0..1000 {
         let mut world = World::new(seed);
         world.fill();
         let mut engine = Engine::default();
         world.tell(&mut engine);
         let table = Table::of(engine.elements());
-        for _ in 0..100 {
+        for _ in 0..50 {
             match compare(&mut world, &table, seed) {
                 Some(true) => passed += 1,
                 Some(false) => stopped += 1,
@@ -144,13 +146,12 @@ fn the_table_says_what_the_api_says() {
             }
         }
     }
-    println!("{passed} passed, {stopped} stopped");
-    assert!(passed > 10_000 && stopped > 10_000, "{passed} {stopped}");
+    assert!(passed > 2_000 && stopped > 2_000, "{passed} {stopped}");
 }
 
 #[test]
 fn changes_lead_to_what_a_fresh_start_does() {
-    for seed in 0..300 {
+    for seed in 0..100 {
         let mut world = World::new(seed + 1_000_000);
         let mut engine = Engine::default();
         let mut table = Table::default();
@@ -160,7 +161,7 @@ fn changes_lead_to_what_a_fresh_start_does() {
             table = Table::of(engine.elements());
             engine.forget_changes();
         }
-        for _ in 0..30 {
+        for _ in 0..25 {
             for _ in 0..=world.below(3) {
                 world.happen();
                 world.tell(&mut engine);

@@ -175,13 +175,13 @@ impl World {
 
     /// Whose word counts for an address.
     pub(super) fn holders(&self, address: IpAddr) -> Vec<&Pod> {
-        let owned =
-            self.pods.values().any(|pod| pod.peer().is_some() && pod.own.contains(&address));
+        let known = |pod: &Pod| pod.seen || pod.links.is_empty();
+        let owns = |pod: &Pod| known(pod) && pod.own.contains(&address);
+        let owned = self.pods.values().any(owns);
         let holds = |pod: &&Pod| {
-            let own = pod.peer().is_some() && pod.own.contains(&address);
-            let here = pod.locals().iter().any(|(_, local)| local.addresses.contains(&address));
-            let claims = pod.peer().is_some() && pod.claimed.contains(&address);
-            own || here || !owned && claims
+            let claims = pod.claimed.contains(&address);
+            let here = !pod.links.is_empty() && (claims || pod.own.contains(&address));
+            owns(pod) || here || !owned && known(pod) && claims
         };
         self.pods.values().filter(holds).collect()
     }
