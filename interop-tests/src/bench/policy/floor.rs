@@ -97,3 +97,17 @@ impl Floor {
         Ok(file)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_pass_while_the_element_is_there() {
+        let mut floor = Floor::new().unwrap();
+        for _ in 0..2 {
+            floor.round().unwrap();
+        }
+        floor.stream.await_fate(Fate::Drop).unwrap();
+    }
+}

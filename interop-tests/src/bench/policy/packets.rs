@@ -88,3 +88,22 @@ fn each(times: u32, act: impl Fn() -> Result<()>) -> Result<f64> {
     }
     Ok(start.elapsed().as_secs_f64() * 1_000_000.0 / f64::from(times))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::{End, connect};
+
+    #[test]
+    fn two_namespaces_talk() {
+        let [client, server] = ["client", "server"].map(|role| Netns::new(role).unwrap());
+        connect(
+            End { netns: &client, ifname: "eth0", addresses: &["10.1.0.1/24"] },
+            End { netns: &server, ifname: "eth0", addresses: &["10.1.0.2/24"] },
+        )
+        .unwrap();
+        let talk = Talk::new(&client, &server, "10.1.0.2".parse().unwrap()).unwrap();
+        assert_eq!(talk.round_trips(3).unwrap().len(), 3);
+        assert_eq!(talk.connections(2).unwrap().len(), 2);
+    }
+}

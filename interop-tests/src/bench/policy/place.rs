@@ -165,7 +165,8 @@ impl Place {
     fn await_force(&mut self, isolated: bool) -> Result<()> {
         let outcome = until("the policies to be in force", PATIENCE, || {
             ensure!(self.reaches(&self.client)?, "the client does not reach the server");
-            ensure!(self.reaches(&self.stranger)? != isolated, "the stranger: not {isolated}");
+            let strange = self.reaches(&self.stranger)?;
+            ensure!(strange != isolated, "the stranger reaches the server: {strange}");
             let table = self.node.netns().exec("nft", &["list", "tables"])?;
             ensure!(table.contains("flock-policy") == isolated, "tables:\n{table}");
             Ok(())
