@@ -37,6 +37,11 @@ pub enum Incident {
         /// What is exhausted, as the pod's ADD is told.
         reason: String,
     },
+    /// The kernel refuses what follows from NetworkPolicies; told once for each reason.
+    PolicyFailed {
+        /// In the kernel's words.
+        reason: String,
+    },
 }
 
 /// One that was told, and when.

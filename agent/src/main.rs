@@ -15,6 +15,7 @@ fn main() -> ExitCode {
         Command::Pods(show) => cli::pods::run(&show),
         Command::Check(show) => cli::check::run(&show),
         Command::Bgp(args) => cli::bgp::run(&args),
+        Command::Policy(args) => cli::policy::run(&args),
         Command::Drain(args) => cli::drain::run(&args),
         Command::LogLevel(args) => cli::log_level::run(&args),
         Command::Install(args) => install_once(&args),

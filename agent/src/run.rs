@@ -32,7 +32,7 @@ use crate::server::socket::{self, Socket};
 use crate::server::{admin, cni, http};
 use crate::source::{NodeState, Source};
 use crate::store::{Allocation, Store};
-use crate::{install, log};
+use crate::{install, log, policy};
 use origin::Origin;
 
 /// How long calls under way may take to end on shutdown.
@@ -149,12 +149,20 @@ impl Agent {
         })
         .map_err(anyhow::Error::msg)?;
         let sessions = bgp.ready_sessions();
+        let gate = policy::start(policy::Parts {
+            source: source.clone(),
+            dataplane: dataplane.clone(),
+            metrics: metrics.clone(),
+            incidents: incidents.clone(),
+            news: news.clone(),
+        });
         let pods = Pods::new(Parts {
             ledger,
             store,
             dataplane,
             source,
             reconciler,
+            gate,
             sessions,
             metrics: metrics.clone(),
             incidents,

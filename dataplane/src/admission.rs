@@ -18,7 +18,7 @@ use crate::channel::Channel;
 use crate::error::Error;
 use crate::nftables::{
     self as nft, Command, NFT_MSG_DELSETELEM, NFT_MSG_GETSETELEM, NFT_MSG_NEWSETELEM,
-    NFTA_LIST_ELEM, attribute, nested, number, text,
+    NFTA_LIST_ELEM, attribute, nested, number, text, value,
 };
 use crate::rules::{self, TABLE};
 
@@ -178,11 +178,6 @@ fn keys(channel: &mut Channel, set: &Set) -> Result<Vec<Vec<u8>>, Error> {
         }));
     }
     Ok(keys)
-}
-
-fn value(attributes: &[u8], kind: u16) -> Option<Vec<u8>> {
-    let mut all = NlasIterator::new(attributes).flatten();
-    all.find(|nla| nla.kind() == kind).map(|nla| nla.value().to_vec())
 }
 
 fn change(kind: u16, flags: u16, ifname: &str, addresses: &[IpAddr]) -> Vec<Command> {

@@ -16,6 +16,7 @@ use netlink_packet_core::{
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::{NETLINK_NETFILTER, NETLINK_ROUTE};
 use netlink_sys::{Socket, SocketAddr};
+use rustix::net::sockopt::set_socket_send_buffer_size_force;
 
 use crate::error::Error;
 use crate::reply::{Answer, Collector, Reply};
@@ -32,7 +33,11 @@ const DUMP_ATTEMPTS: u32 = 16;
 /// More would only risk the receive buffer: each acknowledgement waits in it.
 const BATCH: usize = 64;
 
+/// What fits into any socket's send buffer as it comes.
+const ROOM: usize = 64 * 1024;
+
 const MSG_TRUNC: i32 = 0x20;
+const MSG_DONTWAIT: i32 = 0x40;
 
 /// One message for the kernel, and the flags beside REQUEST.
 #[derive(Clone, Debug)]
@@ -67,7 +72,11 @@ impl Channel {
 
     /// A netfilter socket in the namespace of the calling thread.
     pub(crate) fn netfilter() -> Result<Self, Error> {
-        Self::open(NETLINK_NETFILTER)
+        let channel = Self::open(NETLINK_NETFILTER)?;
+        // A transaction may be refused once for each of its messages: the first
+        // is what we want to know, and it must not go with those that find no room.
+        let _ = channel.socket.set_no_enobufs(true);
+        Ok(channel)
     }
 
     fn open(protocol: isize) -> Result<Self, Error> {
@@ -188,6 +197,10 @@ impl Channel {
         count: usize,
     ) -> Result<Vec<Answer>, Error> {
         self.broken = true;
+        if bytes.len() > ROOM {
+            // The kernel takes a message whole, and keeps half of the room for itself.
+            let _ = set_socket_send_buffer_size_force(&self.socket, bytes.len());
+        }
         self.socket.send(bytes, 0).map_err(|source| Error::Socket { what: "send", source })?;
         let mut collector = Collector::new(first, count);
         while !collector.complete() {
@@ -199,6 +212,21 @@ impl Channel {
         }
         self.broken = false;
         Ok(collector.into_answers())
+    }
+
+    /// Throws away what else was said to a request whose answer is known.
+    pub(crate) fn discard(&mut self) {
+        loop {
+            self.buffer.clear();
+            match self.socket.recv(&mut self.buffer, MSG_DONTWAIT) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.broken |= error.kind() != io::ErrorKind::WouldBlock;
+                    return;
+                }
+            }
+        }
     }
 }
 

@@ -184,6 +184,10 @@ pub enum Error {
         /// What is left.
         left: Vec<Difference>,
     },
+    /// Elements of the policy cannot change, because its table is not there or
+    /// not what it was: it wants [`crate::Dataplane::replace_policy`].
+    #[error("nftables table inet flock-policy is gone, or was made by another; nothing changed")]
+    PolicyGone,
     /// The monitor needs a tokio runtime around it.
     #[error("the monitor was started outside a tokio runtime")]
     NoRuntime,

@@ -17,6 +17,8 @@ pub const ALL: &[&str] = &[
     "reap.after",
     "set-route.before",
     "set-route.after",
+    "policy.replace",
+    "policy.change",
 ];
 
 /// The error that an armed point returns.

@@ -16,6 +16,7 @@ mod apply;
 mod channel;
 mod difference;
 mod error;
+mod expression;
 pub mod fault;
 mod glance;
 mod interfaces;
@@ -45,6 +46,7 @@ mod worker;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use policy::{Change, Dropped, Element, Layout};
 use tokio::sync::mpsc;
 
 pub use apply::{LinkFacts, Wired};
@@ -225,6 +227,38 @@ impl Dataplane {
     /// The interface of the default route.
     pub async fn default_uplink(&self) -> Result<Option<Uplink>, Error> {
         self.pool.run(routes::default_uplink).await
+    }
+
+    /// Makes the policy's table anew with exactly these elements, in one
+    /// transaction, whatever was there. On an error the kernel is as before.
+    pub async fn replace_policy(
+        &self,
+        elements: Vec<Element>,
+        layout: Layout,
+    ) -> Result<(), Error> {
+        self.pool.run(move |worker| policy::replace(worker.netfilter()?, layout, &elements)).await
+    }
+
+    /// Changes elements of the policy, in one transaction. On an error nothing
+    /// has changed; [`Error::PolicyGone`] where there is no such table to change.
+    pub async fn change_policy(&self, change: Change) -> Result<(), Error> {
+        self.pool.run(move |worker| policy::change(worker.netfilter()?, &change)).await
+    }
+
+    /// Removes the policy's table: everything is allowed. Absent is success.
+    pub async fn remove_policy(&self) -> Result<(), Error> {
+        self.pool.run(|worker| policy::remove(worker.netfilter()?)).await
+    }
+
+    /// Whether the policy's table is as [`Self::replace_policy`] leaves it.
+    /// Elements are not compared.
+    pub async fn policy_present(&self, layout: Layout) -> Result<bool, Error> {
+        self.pool.run(move |worker| policy::present(worker.netfilter()?, layout)).await
+    }
+
+    /// What was dropped for each isolated pod since it became that.
+    pub async fn policy_drops(&self) -> Result<Vec<Dropped>, Error> {
+        self.pool.run(|worker| policy::drops(worker.netfilter()?)).await
     }
 
     /// Tells what of flock's is removed and not by [`Self::remove_route`] and

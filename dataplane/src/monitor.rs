@@ -3,8 +3,9 @@
 //!
 //! Decides which events matter and that none is ever silently missed: a full
 //! channel or an overrun socket becomes [`Drift::Lost`], which means "look at
-//! everything again". A route that this dataplane removed itself is passed
-//! over: when a session ends that may be thousands. Otherwise telling a
+//! everything again" (and that of nftables what it tells of). A route that this
+//! dataplane removed itself is passed over: when a session ends that may be
+//! thousands. So is what it does to the policy. Otherwise telling a
 //! removal of our own from another's is left to the agent, which knows its
 //! wishes.
 
@@ -28,6 +29,7 @@ use crate::glance::{AddressGlance, LinkGlance, LinkState, RouteGlance};
 use crate::learned::has_the_place_of_learned;
 use crate::netns::Netns;
 use crate::nftables::{self, NFT_MSG_DELCHAIN, NFT_MSG_DELRULE, NFT_MSG_DELTABLE, SUBSYSTEM};
+use crate::policy;
 use crate::reply::{Header, split};
 use crate::request;
 use crate::rules;
@@ -37,7 +39,10 @@ use crate::worker::Ports;
 /// Events waiting for the agent; when full, they become one `Lost`.
 const EVENTS: usize = 1024;
 /// Room in the kernel for a burst; asked for, not insisted on.
-const SOCKET_BUFFER: usize = 4 * 1024 * 1024;
+const ROUTE_BUFFER: usize = 4 * 1024 * 1024;
+/// A new policy is an event for each of its elements, all at once: some 15 MB for a hundred
+/// thousand. Taken only where it is needed, and until it is read.
+const NETFILTER_BUFFER: usize = 64 * 1024 * 1024;
 const RECEIVE: usize = 64 * 1024;
 
 /// LINK, IPV4_IFADDR, IPV4_ROUTE, IPV6_IFADDR and IPV6_ROUTE (rtnetlink.h).
@@ -88,6 +93,9 @@ pub enum Drift {
     /// The nftables table, a chain or a rule was removed; what it let
     /// through for anycast may be gone too, so pods want a repair.
     RulesGone,
+    /// Something was done to the policy's table by another, or may have been:
+    /// its elements, too, may be others now.
+    PolicyGone,
     /// Something of the node's own networks changed: an interface that is not
     /// a pod's, an address on one, or a route of the main table that is not
     /// flock's. Routes may have gone with it: when a link goes down IPv4 drops
@@ -109,8 +117,15 @@ pub(crate) fn start(home: &Netns, own: Arc<Ports>) -> Result<mpsc::Receiver<Drif
     });
     let (route, netfilter, links) = opened.join().map_err(|_| Error::Stopped)??;
     let (sender, receiver) = mpsc::channel(EVENTS);
-    let watch =
-        Watch { sender, own, lost: false, rules_gone: false, networks_changed: false, links };
+    let watch = Watch {
+        sender,
+        own,
+        lost: false,
+        rules_gone: false,
+        policy_gone: false,
+        networks_changed: false,
+        links,
+    };
     runtime.spawn(watch.run(route, netfilter));
     Ok(receiver)
 }
@@ -129,8 +144,9 @@ fn open(home: &Netns, runtime: &Handle) -> Result<(TokioSocket, TokioSocket, Lin
     let mut netfilter = TokioSocket::new(NETLINK_NETFILTER).map_err(failed)?;
     netfilter.socket_mut().bind(&SocketAddr::new(0, 0)).map_err(failed)?;
     netfilter.socket_ref().add_membership(NFNLGRP_NFTABLES).map_err(failed)?;
-    for socket in [route.socket_ref(), netfilter.socket_ref()] {
-        let _ = rustix::net::sockopt::set_socket_recv_buffer_size_force(socket, SOCKET_BUFFER);
+    let rooms = [(route.socket_ref(), ROUTE_BUFFER), (netfilter.socket_ref(), NETFILTER_BUFFER)];
+    for (socket, room) in rooms {
+        let _ = rustix::net::sockopt::set_socket_recv_buffer_size_force(socket, room);
     }
     // Listed after subscribing, so that no change falls between the two.
     let messages = Channel::route()?.dump("list interfaces", &request::all_links())?;
@@ -150,6 +166,8 @@ struct Watch {
     lost: bool,
     /// Some of the rules went, and it is not told yet.
     rules_gone: bool,
+    /// Somebody was at the policy, and it is not told yet.
+    policy_gone: bool,
     /// The node's networks changed, and it is not told yet.
     networks_changed: bool,
     links: Links,
@@ -169,12 +187,12 @@ impl Watch {
                     self.lost = false;
                 }
                 result = receive(&route, &mut buffer) => {
-                    let mut whole = result.is_ok();
-                    self.take(result, &buffer, Self::route_event);
+                    let mut whole = self.take(result, &buffer, Self::route_event);
                     whole &= self.take_waiting(&route, &mut buffer, Self::route_event);
                     tokio::time::sleep(GATHER).await;
                     whole &= self.take_waiting(&route, &mut buffer, Self::route_event);
                     if !whole {
+                        self.lost = true;
                         ask_for_links(&route);
                     }
                     if std::mem::take(&mut self.networks_changed) {
@@ -182,12 +200,16 @@ impl Watch {
                     }
                 }
                 result = receive(&netfilter, &mut rules_buffer) => {
-                    self.take(result, &rules_buffer, Self::netfilter_event);
+                    // Of what is lost here nothing else can be wrong.
+                    let mut whole = self.take(result, &rules_buffer, Self::netfilter_event);
                     // One command of `nft` makes many events, and one repair answers them all.
                     tokio::time::sleep(GATHER).await;
-                    self.take_waiting(&netfilter, &mut rules_buffer, Self::netfilter_event);
-                    if std::mem::take(&mut self.rules_gone) {
+                    whole &= self.take_waiting(&netfilter, &mut rules_buffer, Self::netfilter_event);
+                    if std::mem::take(&mut self.rules_gone) || !whole {
                         self.tell(Drift::RulesGone);
+                    }
+                    if std::mem::take(&mut self.policy_gone) || !whole {
+                        self.tell(Drift::PolicyGone);
                     }
                 }
             }
@@ -199,26 +221,25 @@ impl Watch {
         let mut whole = true;
         for _ in 0..AT_ONCE {
             let Some(result) = receive_now(socket, buffer) else { break };
-            whole &= result.is_ok();
-            self.take(result, buffer, event);
+            whole &= self.take(result, buffer, event);
         }
         whole
     }
 
-    fn take(&mut self, result: io::Result<()>, mut bytes: &[u8], event: Taker) {
+    /// Takes what was received; false where some of it was lost.
+    fn take(&mut self, result: io::Result<()>, mut bytes: &[u8], event: Taker) -> bool {
         if let Err(error) = result {
             if error.raw_os_error() != Some(Errno::NOBUFS.raw_os_error()) {
                 tracing::warn!(%error, "cannot read kernel events");
             }
-            self.lost = true;
-            return;
+            return false;
         }
         while let Some((header, payload, rest)) = split(bytes) {
             event(self, header, payload);
             bytes = rest;
         }
-        // Cut off, and so unread.
-        self.lost |= !bytes.is_empty();
+        // The rest is cut off, and so unread.
+        bytes.is_empty()
     }
 
     fn tell(&mut self, drift: Drift) {
@@ -307,7 +328,7 @@ impl Watch {
         let removed = header.kind == RTM_DELROUTE && glance.ours;
         // Also by one that bears our number: whoever wrote it, it is not what was promised.
         let replaced = header.kind == RTM_NEWROUTE && header.flags & NLM_F_REPLACE != 0;
-        if !(removed || replaced) || self.own.contain(header.port) {
+        if !(removed || replaced) || self.own.route.contain(header.port) {
             return;
         }
         let view = match parse(header, payload) {
@@ -324,15 +345,20 @@ impl Watch {
     }
 
     fn netfilter_event(&mut self, header: Header, payload: &[u8]) {
-        if header.kind >> 8 != SUBSYSTEM || !nftables::is_inet(payload) {
+        // Of our own there may be a hundred thousand at once.
+        if header.kind >> 8 != SUBSYSTEM
+            || !nftables::is_inet(payload)
+            || self.own.netfilter.contain(header.port)
+        {
             return;
         }
         let named = |kind, name: &str| {
             nftables::find(payload, kind)
                 .is_some_and(|value| value.strip_suffix(&[0]) == Some(name.as_bytes()))
         };
-        // The table's name is attribute 1 in all three; the chain's is 3 in
+        // The table's name is attribute 1 in all of them; the chain's is 3 in
         // a chain's message and 2 in a rule's.
+        self.policy_gone |= named(1, policy::TABLE);
         let gone = named(1, rules::TABLE)
             && match header.kind & 0xff {
                 NFT_MSG_DELTABLE => true,

@@ -1,8 +1,8 @@
 //! The few words of nfnetlink that flock speaks.
 //!
 //! Decides encodings (linux/netfilter/nf_tables.h; numbers in attributes are
-//! big-endian) and how a transaction is sent. What the rules say is found in
-//! `rules`, which addresses they let through in `admission`.
+//! big-endian) and how a transaction is sent. What rules are made of is found in
+//! `expression`, what they say in `rules` and `policy`.
 
 use netlink_packet_core::{NLA_F_NESTED, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NlasIterator};
 use rustix::io::Errno;
@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::reply::Reply;
 
 pub(crate) const NFT_MSG_NEWTABLE: u16 = 0;
+pub(crate) const NFT_MSG_GETTABLE: u16 = 1;
 pub(crate) const NFT_MSG_DELTABLE: u16 = 2;
 pub(crate) const NFT_MSG_NEWCHAIN: u16 = 3;
 pub(crate) const NFT_MSG_GETCHAIN: u16 = 4;
@@ -20,6 +21,7 @@ pub(crate) const NFT_MSG_NEWRULE: u16 = 6;
 pub(crate) const NFT_MSG_GETRULE: u16 = 7;
 pub(crate) const NFT_MSG_DELRULE: u16 = 8;
 pub(crate) const NFT_MSG_NEWSET: u16 = 9;
+pub(crate) const NFT_MSG_GETSET: u16 = 10;
 pub(crate) const NFT_MSG_NEWSETELEM: u16 = 12;
 pub(crate) const NFT_MSG_GETSETELEM: u16 = 13;
 pub(crate) const NFT_MSG_DELSETELEM: u16 = 14;
@@ -35,20 +37,6 @@ const NFNL_MSG_BATCH_END: u16 = 0x11;
 const NFGENMSG: usize = 4;
 
 pub(crate) const NFTA_LIST_ELEM: u16 = 1;
-const NFTA_EXPR_NAME: u16 = 1;
-const NFTA_EXPR_DATA: u16 = 2;
-const REGISTER_1: u32 = 1;
-const REGISTER_2: u32 = 2;
-const REGISTER_VERDICT: u32 = 0;
-
-const META_IIFNAME: u32 = 6;
-const META_NFPROTO: u32 = 15;
-const NETWORK_HEADER: u32 = 1;
-
-/// Verdicts are negative where they are nftables' own, and not netfilter's.
-const VERDICT_DROP: i32 = 0;
-const VERDICT_JUMP: i32 = -3;
-const VERDICT_RETURN: i32 = -5;
 
 /// A message of the nftables subsystem for the family `inet`.
 fn message(kind: u16, flags: u16, number: u32, attributes: &[u8]) -> Vec<u8> {
@@ -115,84 +103,18 @@ pub(crate) fn comment(words: &str) -> Vec<u8> {
 
 /// An attribute's value in a received message.
 pub(crate) fn find(payload: &[u8], kind: u16) -> Option<Vec<u8>> {
-    let attributes = payload.get(NFGENMSG..)?;
-    let mut found = NlasIterator::new(attributes).flatten().filter(|nla| nla.kind() == kind);
-    found.next().map(|nla| nla.value().to_vec())
+    value(payload.get(NFGENMSG..)?, kind)
+}
+
+/// An attribute's value among others.
+pub(crate) fn value(attributes: &[u8], kind: u16) -> Option<Vec<u8>> {
+    let mut all = NlasIterator::new(attributes).flatten();
+    all.find(|nla| nla.kind() == kind).map(|nla| nla.value().to_vec())
 }
 
 /// The family of a received message.
 pub(crate) fn is_inet(payload: &[u8]) -> bool {
     payload.first() == Some(&NFPROTO_INET)
-}
-
-/// The parts of a rule that flock uses.
-pub(crate) enum Expression {
-    /// The input interface's name into register 1.
-    MetaIifname,
-    /// The packet's family (AF_INET, AF_INET6) into register 1.
-    MetaFamily,
-    /// Register 1 begins with these bytes, else the rule ends.
-    Equals(Vec<u8>),
-    /// The interface by which the source would be routed, if it is the input
-    /// interface, else 0, into register 1.
-    FibSourceThroughInput,
-    /// Part of the network header into register 2.
-    Header {
-        offset: u32,
-        length: u32,
-    },
-    /// Registers 1 and 2 are in the set, else the rule ends.
-    InSet {
-        name: &'static str,
-        id: u32,
-    },
-    Counter,
-    Drop,
-    Return,
-    Jump(&'static str),
-}
-
-impl Expression {
-    /// One element of a rule's list of expressions.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let (name, data) = match self {
-            Self::MetaIifname => meta(META_IIFNAME),
-            Self::MetaFamily => meta(META_NFPROTO),
-            Self::Equals(value) => {
-                let value = nested(3, &attribute(1, value));
-                ("cmp", [number(1, REGISTER_1), number(2, 0), value].concat())
-            }
-            // Flags: saddr (1) and iif (8); result: oif (1).
-            Self::FibSourceThroughInput => {
-                ("fib", [number(3, 1 | 8), number(2, 1), number(1, REGISTER_1)].concat())
-            }
-            Self::Header { offset, length } => {
-                let place = [number(2, NETWORK_HEADER), number(3, *offset), number(4, *length)];
-                ("payload", [number(1, REGISTER_2), place.concat()].concat())
-            }
-            Self::InSet { name, id } => {
-                ("lookup", [number(2, REGISTER_1), text(1, name), number(4, *id)].concat())
-            }
-            Self::Counter => ("counter", Vec::new()),
-            Self::Drop => verdict(VERDICT_DROP, &[]),
-            Self::Return => verdict(VERDICT_RETURN, &[]),
-            Self::Jump(chain) => verdict(VERDICT_JUMP, &text(2, chain)),
-        };
-        nested(
-            NFTA_LIST_ELEM,
-            &[text(NFTA_EXPR_NAME, name), nested(NFTA_EXPR_DATA, &data)].concat(),
-        )
-    }
-}
-
-fn meta(key: u32) -> (&'static str, Vec<u8>) {
-    ("meta", [number(2, key), number(1, REGISTER_1)].concat())
-}
-
-fn verdict(code: i32, chain: &[u8]) -> (&'static str, Vec<u8>) {
-    let code = attribute(1, &code.to_be_bytes());
-    let verdict = nested(2, &nested(2, &[code, chain.to_vec()].concat()));
-    ("immediate", [number(1, REGISTER_VERDICT), verdict].concat())
 }
 
 /// One command of a transaction.
@@ -226,7 +148,10 @@ pub(crate) fn transact(
     bytes.extend(end(number));
     let answer = channel.exchange(&bytes, number, 1)?.into_iter().next().unwrap_or_default();
     match answer.verdict {
-        Some(Err(refusal)) => Err(Error::Kernel { what: what.to_owned(), refusal }),
+        Some(Err(refusal)) => {
+            channel.discard();
+            Err(Error::Kernel { what: what.to_owned(), refusal })
+        }
         _ => Ok(()),
     }
 }

@@ -13,10 +13,11 @@ use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE, NlasIterator};
 use crate::admission::{SETS, new_set};
 use crate::channel::Channel;
 use crate::error::Error;
+use crate::expression::{Base, Expression, Meta, Register};
 use crate::nftables::{
-    self as nft, Command, Expression, NFT_MSG_DELCHAIN, NFT_MSG_DELRULE, NFT_MSG_GETCHAIN,
-    NFT_MSG_GETRULE, NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE, NFT_MSG_NEWSET, NFT_MSG_NEWTABLE,
-    attribute, nested, number, text,
+    self as nft, Command, NFT_MSG_DELCHAIN, NFT_MSG_DELRULE, NFT_MSG_GETCHAIN, NFT_MSG_GETRULE,
+    NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE, NFT_MSG_NEWSET, NFT_MSG_NEWTABLE, attribute, nested, number,
+    text,
 };
 use crate::reply::Reply;
 
@@ -29,6 +30,10 @@ const FORGED: &str = "forged";
 /// Says in `nft list ruleset` whose a rule is, and to us that it is there;
 /// raised when the meaning of any of them changes.
 const COMMENT: &str = "flock: only a pod's own addresses (1)";
+
+const FIRST: Register = Register(0);
+/// A name takes four.
+const BEHIND_NAME: Register = Register(4);
 
 const PREROUTING: u32 = 0;
 /// "raw": before conntrack spends anything on a forged packet.
@@ -101,10 +106,10 @@ fn are_held(channel: &mut Channel) -> Result<bool, Error> {
 /// `iifname "flock*" fib saddr . iif oif 0 jump forged`
 fn antispoof() -> Vec<Expression> {
     vec![
-        Expression::MetaIifname,
-        Expression::Equals(b"flock".to_vec()),
-        Expression::FibSourceThroughInput,
-        Expression::Equals(0u32.to_ne_bytes().to_vec()),
+        Expression::Meta { what: Meta::InputName, to: FIRST },
+        Expression::Equals { from: FIRST, value: b"flock".to_vec() },
+        Expression::FibSourceThroughInput { to: FIRST },
+        Expression::Equals { from: FIRST, value: vec![0; 4] },
         Expression::Jump(FORGED),
     ]
 }
@@ -115,11 +120,16 @@ fn forged() -> Vec<Vec<Expression>> {
         .iter()
         .map(|set| {
             vec![
-                Expression::MetaFamily,
-                Expression::Equals(vec![set.family]),
-                Expression::MetaIifname,
-                Expression::Header { offset: set.source_offset, length: set.address_length },
-                Expression::InSet { name: set.name, id: set.id },
+                Expression::Meta { what: Meta::Family, to: FIRST },
+                Expression::Equals { from: FIRST, value: vec![set.family] },
+                Expression::Meta { what: Meta::InputName, to: FIRST },
+                Expression::Header {
+                    base: Base::Network,
+                    offset: set.source_offset,
+                    length: set.address_length,
+                    to: BEHIND_NAME,
+                },
+                Expression::InSet { name: set.name, from: FIRST },
                 Expression::Return,
             ]
         })

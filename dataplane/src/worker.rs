@@ -26,14 +26,21 @@ const QUEUE: usize = 256;
 
 type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 
-/// The port of each thread's host socket, by which the monitor knows what
-/// this dataplane asked for itself.
+/// The ports of the threads' sockets, by which the monitor knows what this
+/// dataplane asked for itself. A number is one socket's of one protocol.
 #[derive(Debug, Default)]
-pub(crate) struct Ports([AtomicU32; THREADS]);
+pub(crate) struct Ports {
+    pub(crate) route: OwnPorts,
+    pub(crate) netfilter: OwnPorts,
+}
 
-impl Ports {
+/// Those of one protocol, one for each thread.
+#[derive(Debug, Default)]
+pub(crate) struct OwnPorts([AtomicU32; THREADS]);
+
+impl OwnPorts {
     pub(crate) fn contain(&self, port: u32) -> bool {
-        // 0 is the kernel's own, and that of a thread not yet begun.
+        // 0 is the kernel's own, and that of a socket that is not open yet.
         port != 0 && self.0.iter().any(|own| own.load(Ordering::Relaxed) == port)
     }
 
@@ -66,6 +73,8 @@ pub(crate) struct Worker {
     /// Which of the threads it is.
     thread: usize,
     host: Channel,
+    /// Opened when it is first needed.
+    netfilter: Option<Channel>,
     stranded: bool,
 }
 
@@ -77,17 +86,31 @@ impl Worker {
             source: errno.into(),
         })?;
         let host = Channel::route()?;
-        shared.ports.note(thread, host.port());
-        Ok(Self { host, shared, thread, stranded: false })
+        shared.ports.route.note(thread, host.port());
+        Ok(Self { host, netfilter: None, shared, thread, stranded: false })
     }
 
     /// The node's own socket, a fresh one where the last exchange failed.
     pub(crate) fn host(&mut self) -> Result<&mut Channel, Error> {
         if self.host.broken() {
             self.host = Channel::route()?;
-            self.shared.ports.note(self.thread, self.host.port());
+            self.shared.ports.route.note(self.thread, self.host.port());
         }
         Ok(&mut self.host)
+    }
+
+    /// The node's own socket for nftables, likewise. It lasts, so that what
+    /// it changes is known as our own.
+    pub(crate) fn netfilter(&mut self) -> Result<&mut Channel, Error> {
+        let channel = match self.netfilter.take().filter(|channel| !channel.broken()) {
+            Some(channel) => channel,
+            None => {
+                let channel = Channel::netfilter()?;
+                self.shared.ports.netfilter.note(self.thread, channel.port());
+                channel
+            }
+        };
+        Ok(self.netfilter.insert(channel))
     }
 
     /// The node's namespace.

@@ -14,6 +14,7 @@ pub mod exit;
 pub mod log_level;
 pub mod output;
 pub mod pods;
+pub mod policy;
 pub mod schema;
 mod view;
 mod watch;
@@ -62,6 +63,9 @@ pub enum Command {
     /// Show what this node's BGP speaker does, or tell it what to do
     #[command(after_help = bgp::HELP)]
     Bgp(bgp::Bgp),
+    /// Show what NetworkPolicies do to the pods of this node, or explain it
+    #[command(after_help = policy::HELP)]
+    Policy(policy::Policy),
     /// Take this node out of service: traffic moves away first, then every BGP session ends
     #[command(after_help = drain::HELP)]
     Drain(drain::Drain),

@@ -12,6 +12,7 @@ use super::exit::Ended;
 use super::log_level::LogLevel;
 use super::output::{self, Look, Table, Tone};
 use super::pods::PodList;
+use super::policy::{PolicyExplanation, PolicyReport};
 
 /// Below the flags.
 pub(super) const HELP: &str = "\
@@ -35,13 +36,15 @@ const fn answer<T: JsonSchema>(name: &'static str, command: &'static str) -> Ans
     Answer { name, command, schema: of::<T> }
 }
 
-const ALL: [Answer; 8] = [
+const ALL: [Answer; 10] = [
     answer::<Summary>("bgp-show", "bgp show"),
     answer::<PeerList>("bgp-show-peers", "bgp show peers"),
     answer::<RouteList>("bgp-show-routes", "bgp show routes"),
     answer::<Explanation>("bgp-explain", "bgp explain"),
     answer::<PodList>("pods", "pods"),
     answer::<Report>("check", "check"),
+    answer::<PolicyReport>("policy-show", "policy show"),
+    answer::<PolicyExplanation>("policy-explain", "policy explain"),
     answer::<DrainStatus>("drain-status", "drain --status"),
     answer::<LogLevel>("log-level", "log-level"),
 ];

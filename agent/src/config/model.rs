@@ -30,6 +30,8 @@ pub struct NodeConfig {
     pub mtu: Option<u32>,
     /// What STATUS waits for beside the agent itself.
     pub readiness: Option<Readiness>,
+    /// Packets that policies drop are logged.
+    pub log_drops: bool,
     /// The speaker; `None` does not speak.
     pub bgp: Option<Bgp>,
     /// What was overlooked.

@@ -74,6 +74,9 @@ pub struct Spec {
     /// When the node may take pods. Default: as soon as the agent can serve them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readiness: Option<Readiness>,
+    /// How NetworkPolicies are enforced on the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_policy: Option<NetworkPolicy>,
     /// The BGP speaker. Default: the node does not speak.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bgp: Option<Bgp>,
@@ -102,6 +105,15 @@ pub struct Readiness {
     /// After that new pods are served all the same, such as 60s; 1s to 1h. Default: 60s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
+}
+
+/// `spec.networkPolicy`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct NetworkPolicy {
+    /// Log packets that policies drop, at most ten a second. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_drops: Option<bool>,
 }
 
 /// `spec.bgp`.

@@ -167,6 +167,7 @@ pub fn validate(config: &schema::NodeConfig) -> Result<NodeConfig, ConfigError> 
         },
         mtu,
         readiness,
+        log_drops: spec.network_policy.as_ref().and_then(|wish| wish.log_drops).unwrap_or(false),
         bgp,
         warnings,
     })

@@ -12,6 +12,7 @@
 //! | `files`, `conflist` | who may read what, room on the disk; what the runtime reads and executes |
 //! | `state`, `pods` | book, kernel and source against each other; each pod as CHECK looks at it |
 //! | `bgp`, `session`, `remedy` | the speaker, one peer, and what to do about it |
+//! | `policy` | network policies |
 //! | `clock`, `process` | the wall clock, and the agent's own limits |
 
 mod bgp;
@@ -24,6 +25,7 @@ mod look;
 mod mtu;
 mod name;
 mod pods;
+mod policy;
 mod process;
 mod remedy;
 mod session;
@@ -94,10 +96,11 @@ impl Doctor {
             within("files", self.files(config.as_deref())),
             within("routes and links", self.state(&book)),
             within("pods", self.each_pod(&book)),
+            within("network policies", self.policies()),
             within("BGP", self.bgp(config.as_deref())),
         );
-        let (kernel, files, state, pods, bgp) = rooms;
-        for room in [kernel, files, state, pods, bgp] {
+        let (kernel, files, state, pods, policies, bgp) = rooms;
+        for room in [kernel, files, state, pods, policies, bgp] {
             findings.extend(room);
         }
         Ok(Report { findings })
@@ -106,6 +109,13 @@ impl Doctor {
     /// The agent has just started: what takes a moment may still be to come.
     fn is_young(&self) -> bool {
         self.started.elapsed() < YOUTH
+    }
+
+    async fn policies(&self) -> Result<Vec<Finding>, String> {
+        let present = self.pods.dataplane.policy_present().await;
+        let problems = self.pods.source.cluster().borrow().problems.clone();
+        let present = present.map_err(|error| error.to_string());
+        Ok(policy::judge(&self.pods.gate.standing(), &problems, present, self.is_young()))
     }
 
     async fn book(&self) -> Result<Vec<Attachment>, String> {

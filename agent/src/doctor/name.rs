@@ -23,6 +23,7 @@ pub(super) const PODS: &str = "pods";
 pub(super) const ROUTES: &str = "routes";
 pub(super) const ADDRESSES: &str = "addresses";
 pub(super) const LEAKS: &str = "leaks";
+pub(super) const POLICY: &str = "network policy";
 pub(super) const LEARNED: &str = "learned routes";
 pub(super) const PEER: &str = "BGP peer";
 pub(super) const LISTENER: &str = "BGP listener";

@@ -97,6 +97,7 @@ impl Around {
             drained: self.bgp.is_drained(),
             peers: peers.map(|list| list.peers).unwrap_or_default(),
             conflicts: self.bgp.lasting_conflicts(),
+            policies: self.pods.gate.standing(),
             pools: doctor::pools(&self.pods, world.node.config().map(AsRef::as_ref)).await,
             now: Timestamp::now(),
             world,

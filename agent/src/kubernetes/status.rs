@@ -53,6 +53,8 @@ pub struct Facts {
     pub peers: Vec<PeerRow>,
     /// What two nodes claim.
     pub conflicts: Arc<[Conflict]>,
+    /// How NetworkPolicies stand.
+    pub policies: policy::Standing,
     /// As the doctor judges them.
     pub pools: Vec<Finding>,
     /// The wall clock.

@@ -8,12 +8,13 @@ use std::time::{Duration, SystemTime};
 
 use flock_bgp_io::Status;
 use flock_dataplane::NodeRoute;
+use flock_dataplane::policy::{Direction, Dropped};
 use ipnet::IpNet;
 use tokio::time::timeout;
 
 use super::peers::{self, Peer};
 use super::process::Process;
-use super::{MOST_POOLS, Metrics};
+use super::{MOST_PODS, MOST_POOLS, Metrics};
 use crate::bgp::{Bgp, Sessions};
 use crate::cli::drain::DrainState;
 use crate::config::NodeConfig;
@@ -21,9 +22,10 @@ use crate::fib;
 use crate::ipam::PoolCounters;
 use crate::pods::Pods;
 use crate::pods::book;
+use crate::policy;
 use crate::reconcile::Picture;
 use crate::reconcile::desired::configured;
-use crate::source::{NodeState, Standing, World};
+use crate::source::{NodeState, PodKey, Standing, World};
 use crate::store;
 
 /// How long a part is waited for. Whoever scrapes waits for ten seconds.
@@ -52,6 +54,7 @@ pub(super) struct Figures {
     pub(super) pools: Vec<Pool>,
     pub(super) store: store::Counters,
     pub(super) kernel_failures: u64,
+    pub(super) policies: Policies,
     /// How many parts did not answer in time.
     pub(super) missing: usize,
 }
@@ -77,6 +80,29 @@ pub(super) struct Routes {
     pub(super) installed_anycast: ByFamily,
 }
 
+/// Network policies, and what they dropped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Policies {
+    /// One of [`POLICY_STATES`].
+    pub(super) state: &'static str,
+    pub(super) known: usize,
+    pub(super) isolated: usize,
+    /// By pod and direction, or what is left of too many.
+    pub(super) dropped: Vec<DroppedFor>,
+}
+
+/// Packets that were dropped for a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DroppedFor {
+    pub(super) namespace: String,
+    pub(super) pod: String,
+    pub(super) direction: &'static str,
+    pub(super) packets: u64,
+}
+
+/// What may be said of network policies.
+pub(super) const POLICY_STATES: [&str; 4] = ["none", "in_force", "waiting", "failing"];
+
 /// A network that pods get addresses from, or what is left of too many.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Pool {
@@ -93,13 +119,14 @@ impl Figures {
         let world = pods.source.world();
         let config = world.node.config().map(AsRef::as_ref);
         let nets: Vec<IpNet> = configured(config).collect();
-        let (sessions, traffic, counts, routes, book, status) = tokio::join!(
+        let (sessions, traffic, counts, routes, book, status, dropped) = tokio::join!(
             timeout(PATIENCE, bgp.sessions()),
             timeout(PATIENCE, bgp.traffic()),
             timeout(PATIENCE, bgp.fib().counts()),
             timeout(PATIENCE, pods.reconciler.ask(Routes::of)),
             timeout(PATIENCE, pods.ledger.ask(move |book| book.figures(&nets))),
             timeout(PATIENCE, pods.status()),
+            timeout(PATIENCE, policy::dropped(pods)),
         );
         let parts = [
             !matches!(sessions, Ok(Ok(_))),
@@ -108,6 +135,7 @@ impl Figures {
             routes.is_err(),
             book.is_err(),
             status.is_err(),
+            dropped.is_err(),
         ];
         let missing = parts.iter().filter(|missing| **missing).count();
         // A speaker that has just ended has no peers.
@@ -138,9 +166,45 @@ impl Figures {
             pools,
             store: pods.store.counters(),
             kernel_failures: pods.dataplane.failures(),
+            policies: policies(pods, dropped.unwrap_or_default()),
             missing,
         }
     }
+}
+
+fn policies(pods: &Pods, dropped: Vec<(PodKey, Dropped)>) -> Policies {
+    let (state, isolated) = match pods.gate.standing() {
+        policy::Standing::Idle => ("none", 0),
+        policy::Standing::InForce { isolated, .. } => ("in_force", isolated),
+        policy::Standing::Waiting => ("waiting", 0),
+        policy::Standing::Failing(_) => ("failing", 0),
+    };
+    let known = pods.source.cluster().borrow().policies.len();
+    Policies { state, known, isolated, dropped: bounded(dropped) }
+}
+
+/// Each pod and direction once, and those who are too many as one.
+fn bounded(dropped: Vec<(PodKey, Dropped)>) -> Vec<DroppedFor> {
+    let mut rows: BTreeMap<(PodKey, &'static str), u64> = BTreeMap::new();
+    for (pod, dropped) in dropped {
+        let direction = match dropped.direction {
+            Direction::Ingress => "ingress",
+            Direction::Egress => "egress",
+        };
+        let full = rows.len() >= 2 * MOST_PODS;
+        let pod = match rows.contains_key(&(pod.clone(), direction)) || !full {
+            true => pod,
+            false => PodKey { namespace: "overflow".into(), name: "overflow".into() },
+        };
+        *rows.entry((pod, direction)).or_default() += dropped.packets;
+    }
+    let row = |((pod, direction), packets): ((PodKey, &'static str), u64)| DroppedFor {
+        namespace: pod.namespace,
+        pod: pod.name,
+        direction,
+        packets,
+    };
+    rows.into_iter().map(row).collect()
 }
 
 fn standing(world: &World) -> &'static str {
@@ -230,6 +294,22 @@ fn add(counts: &mut ByFamily, prefix: &IpNet) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drops_of_pods_without_number_are_summed_up() {
+        let one = |number: usize, direction| {
+            let pod = PodKey { namespace: "d".into(), name: format!("p{number:05}") };
+            let dropped = Dropped { ifname: String::new(), direction, packets: 2, bytes: 100 };
+            (pod, dropped)
+        };
+        let few = vec![one(1, Direction::Ingress), one(1, Direction::Egress), one(1, Direction::Egress)];
+        let shown: Vec<_> = bounded(few).iter().map(|row| (row.direction, row.packets)).collect();
+        assert_eq!(shown, [("egress", 4), ("ingress", 2)]);
+        let many = (0..2 * MOST_PODS + 5).map(|n| one(n, Direction::Ingress)).collect();
+        let shown = bounded(many);
+        assert_eq!(shown.len(), 2 * MOST_PODS + 1);
+        assert_eq!(shown.iter().find(|row| row.pod == "overflow").unwrap().packets, 10);
+    }
 
     #[test]
     fn networks_without_number_are_summed_up() {

@@ -103,10 +103,13 @@ pub enum Repair {
     Rules,
     /// A learned route.
     Learned,
+    /// The rules of network policies.
+    Policy,
 }
 
 impl Repair {
-    pub(super) const ALL: [Self; 4] = [Self::Pod, Self::Route, Self::Rules, Self::Learned];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Pod, Self::Route, Self::Rules, Self::Learned, Self::Policy];
 }
 
 impl From<Repair> for Kind {
@@ -116,6 +119,7 @@ impl From<Repair> for Kind {
             Repair::Route => "route",
             Repair::Rules => "rules",
             Repair::Learned => "learned",
+            Repair::Policy => "policy",
         };
         Self { kind }
     }
@@ -151,6 +155,7 @@ pub(super) const DRIFTS: [&str; 7] = [
     "route_gone",
     "address_gone",
     "rules_gone",
+    "policy_gone",
     "networks_changed",
     "lost",
 ];
@@ -163,6 +168,7 @@ impl From<&Drift> for Kind {
             Drift::RouteGone { .. } => "route_gone",
             Drift::AddressGone { .. } => "address_gone",
             Drift::RulesGone => "rules_gone",
+            Drift::PolicyGone => "policy_gone",
             Drift::NetworksChanged => "networks_changed",
             Drift::Lost => "lost",
             _ => OTHER,

@@ -7,8 +7,8 @@
 //! labels and meanings are in docs/metrics.md, which a test holds against a real scrape.
 //!
 //! Every label has a bounded number of values: ops, codes and reasons are from fixed lists, peers and
-//! pools from the NodeConfig and no more than [`MOST_PEERS`] and [`MOST_POOLS`] of them. Names of pods,
-//! prefixes and words of others are never labels.
+//! pools from the NodeConfig and no more than [`MOST_PEERS`] and [`MOST_POOLS`] of them, pods only where
+//! policies isolate them on this node, [`MOST_PODS`] at most. Prefixes and words of others are never labels.
 
 mod counted;
 mod figures;
@@ -16,6 +16,7 @@ mod kubernetes;
 mod labels;
 mod latency;
 mod peers;
+mod policy;
 mod process;
 mod scrape;
 mod sheet;
@@ -30,6 +31,7 @@ pub use counted::{Admin, Cni, Http, Ipam, Kernel, Spool, StoreTimes};
 pub use kubernetes::{Kubernetes, Written};
 pub use labels::{Endpoint, Leak, Repair};
 pub use latency::Latency;
+pub use policy::Policy;
 pub use scrape::Scrape;
 pub use text::Form;
 
@@ -37,6 +39,8 @@ pub use text::Form;
 pub const MOST_PEERS: usize = 512;
 /// The same for the networks that pods get addresses from.
 pub const MOST_POOLS: usize = 64;
+/// The same for pods of this node that policies isolate.
+pub const MOST_PODS: usize = 2048;
 
 /// Everything that is counted. Made once, and handed to those who count.
 #[derive(Debug)]
@@ -62,6 +66,8 @@ pub struct Metrics {
     pub admin: Admin,
     /// What is written to the API server.
     pub kubernetes: Kubernetes,
+    /// Network policies.
+    pub policy: Policy,
 }
 
 impl Metrics {
@@ -78,6 +84,7 @@ impl Metrics {
             http: Http::register(&mut registry),
             admin: Admin::register(&mut registry),
             kubernetes: Kubernetes::register(&mut registry),
+            policy: Policy::register(&mut registry),
             registry,
             started: SystemTime::now(),
         })

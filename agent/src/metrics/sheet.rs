@@ -13,7 +13,9 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 
-use super::figures::{ByFamily, DRAINS, FAMILIES, Figures, NODE_CONFIGS, Pool};
+use super::figures::{
+    ByFamily, DRAINS, FAMILIES, Figures, NODE_CONFIGS, POLICY_STATES, Policies, Pool,
+};
 use super::process::unix_seconds;
 use crate::pods::book::Phase;
 
@@ -31,6 +33,7 @@ impl Collector for Figures {
         self.kernel(&mut sheet)?;
         self.pods(&mut sheet)?;
         pools(&self.pools, &mut sheet)?;
+        policies(&self.policies, &mut sheet)?;
         self.store(&mut sheet)?;
         self.process(&mut sheet)
     }
@@ -55,7 +58,7 @@ impl Figures {
         )?;
         sheet.gauge(
             "flock_manifest_problems",
-            "Pod manifests that cannot be used as they are",
+            "Manifests that cannot be used as they are",
             self.manifest_problems,
         )?;
         sheet.gauge(
@@ -238,6 +241,32 @@ impl Figures {
             unix_seconds(self.started),
         )
     }
+}
+
+fn policies(policies: &Policies, sheet: &mut Sheet<'_>) -> fmt::Result {
+    sheet.gauges(
+        "flock_policy_state",
+        "Whether network policies are in force; waiting: not everything was told yet; failing: the kernel refuses them, and what was in force stays",
+        one_of("state", &POLICY_STATES, policies.state),
+    )?;
+    sheet.gauge("flock_policies", "Network policies that are known", policies.known)?;
+    sheet.gauge(
+        "flock_policy_isolated_pods",
+        "Pods of this node that a network policy isolates",
+        policies.isolated,
+    )?;
+    sheet.counters(
+        "flock_policy_dropped_packets",
+        "Packets that network policies dropped, by pod and direction; from 0 again when its rules are made anew",
+        policies.dropped.iter().map(|row| {
+            let labels = [
+                ("namespace", row.namespace.as_str()),
+                ("pod", &row.pod),
+                ("direction", row.direction),
+            ];
+            (labels, row.packets)
+        }),
+    )
 }
 
 fn pools(pools: &[Pool], sheet: &mut Sheet<'_>) -> fmt::Result {

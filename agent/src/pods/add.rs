@@ -302,7 +302,15 @@ impl Pods {
     ) -> Result<(Allocation, Wired), Undone> {
         let mut waited = false;
         for _ in 0..TRIES {
-            match self.dataplane.attach(link(&record, netns.clone())).await {
+            // Before there is a link: no packet of it is ever free of policies.
+            self.gate.admit(&record).await.map_err(|why| {
+                CniError::new(error::TRY_AGAIN_LATER, format!("ADD, network policies: {why}"))
+            })?;
+            let attached = self.dataplane.attach(link(&record, netns.clone())).await;
+            if attached.is_err() {
+                self.gate.release(record.host_ifname.as_deref().unwrap_or_default()).await;
+            }
+            match attached {
                 Ok(wired) => return Ok((record, wired)),
                 Err(KernelError::AddressTaken { address }) => {
                     return Err(Undone::AddressTaken(address));
@@ -355,6 +363,7 @@ impl Pods {
             tracing::error!(interface = name, error = %refused, "cannot take away a pod whose ADD failed; DEL or the next start will");
             return self.leave(&record.key(), error).await;
         }
+        self.gate.release(&name).await;
         self.unwrite(&record.key(), error.into()).await
     }
 

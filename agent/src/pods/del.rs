@@ -47,6 +47,7 @@ impl Pods {
         fault::point("del.retired").map_err(|error| failed("DEL", error))?;
         self.store.remove(&key).await.map_err(|error| failed("DEL, writing the state", error))?;
         fault::point("del.removed").map_err(|error| failed("DEL", error))?;
+        self.gate.release(attachment.host_ifname()).await;
         self.ledger.ask(move |book| book.doom(&key)).await.map_err(closed)?;
         self.reaper.wake();
         Ok(())

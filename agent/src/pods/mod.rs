@@ -30,6 +30,7 @@ use crate::cli::pods::{PodList, PodRow};
 use crate::config::NodeConfig;
 use crate::incidents::Incidents;
 use crate::metrics::Metrics;
+use crate::policy::Gate;
 use crate::reconcile::Reconciler;
 use crate::source::{PodKey, Source};
 use crate::store::{Allocation, State, Store};
@@ -54,6 +55,8 @@ pub struct Pods {
     pub reconciler: Reconciler,
     /// Deletes links.
     pub reaper: Reaper,
+    /// What pods may be sent and may send.
+    pub gate: Gate,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Who is told what happens.
@@ -78,6 +81,7 @@ pub struct Parts {
     pub dataplane: Dataplane,
     pub source: Source,
     pub reconciler: Reconciler,
+    pub gate: Gate,
     pub sessions: watch::Receiver<u32>,
     pub metrics: Arc<Metrics>,
     pub incidents: Incidents,
@@ -86,7 +90,7 @@ pub struct Parts {
 impl Pods {
     /// Brings the parts together.
     pub fn new(parts: Parts) -> Arc<Self> {
-        let Parts { ledger, store, dataplane, source, reconciler, .. } = parts;
+        let Parts { ledger, store, dataplane, source, reconciler, gate, .. } = parts;
         let reaper = Reaper::start(ledger.clone(), dataplane.clone());
         let turns = Turns::default();
         let started = tokio::time::Instant::now();
@@ -97,6 +101,7 @@ impl Pods {
             source,
             reconciler,
             reaper,
+            gate,
             metrics: parts.metrics,
             incidents: parts.incidents,
             turns,

@@ -19,6 +19,7 @@ use super::book::{Attachment, Book, Phase};
 use super::repair::leads_to;
 use super::{Pods, link};
 use crate::metrics::Leak;
+use crate::policy::Attached;
 use crate::store::{Allocation, State};
 
 /// What was found, for the log and for people.
@@ -76,6 +77,8 @@ impl Pods {
         for conflict in conflicts {
             tracing::error!(reason = %conflict, "two pods of the state file hold one address");
         }
+        let attached = attachments.iter().map(|attachment| Attached::of(&attachment.record));
+        self.gate.begin(attached.collect()).await;
         let routes = self.dataplane.pod_routes().await?;
         self.meet_strangers(&links, &attachments, &routes).await?;
         let mut recovered = Recovered::default();

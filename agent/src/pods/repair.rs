@@ -112,9 +112,16 @@ impl Pods {
                 // The table also admitted anycast addresses by name.
                 self.repair_all().await;
             }
+            Drift::PolicyGone => {
+                pace.until_ready().await;
+                tracing::warn!("the rules of network policies were changed; putting them back");
+                self.metrics.kernel.repaired(Repair::Policy);
+                self.gate.recheck().await;
+            }
             // Events were lost, or of a kind that is newer than this: look at everything.
             _ => {
                 pace.until_ready().await;
+                self.gate.recheck().await;
                 self.repair_all().await;
                 self.reconciler.recheck();
             }

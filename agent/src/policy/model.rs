@@ -66,6 +66,33 @@ pub enum Peer {
     Nobody,
 }
 
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pods { namespaces, pods } => {
+                match pods.requirements.is_empty() {
+                    true => f.write_str("all pods")?,
+                    false => write!(f, "pods {pods}")?,
+                }
+                match namespaces {
+                    None => f.write_str(" of its namespace"),
+                    Some(all) if all.requirements.is_empty() => f.write_str(" of all namespaces"),
+                    Some(namespaces) => write!(f, " of namespaces {namespaces}"),
+                }
+            }
+            Self::Block { cidr, except } => {
+                write!(f, "{cidr}")?;
+                for (n, network) in except.iter().enumerate() {
+                    let word = if n == 0 { " except " } else { ", " };
+                    write!(f, "{word}{network}")?;
+                }
+                Ok(())
+            }
+            Self::Nobody => f.write_str("nobody"),
+        }
+    }
+}
+
 /// One entry of `ports`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PortWish {
@@ -73,6 +100,18 @@ pub struct PortWish {
     pub protocol: Protocol,
     /// Which of its ports.
     pub ports: PortMatch,
+}
+
+impl fmt::Display for PortWish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.protocol)?;
+        match &self.ports {
+            PortMatch::All => Ok(()),
+            PortMatch::Numbers(first, last) if first == last => write!(f, " {first}"),
+            PortMatch::Numbers(first, last) => write!(f, " {first}-{last}"),
+            PortMatch::Named(name) => write!(f, " {name}"),
+        }
+    }
 }
 
 /// Which ports.

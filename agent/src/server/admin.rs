@@ -66,6 +66,12 @@ pub mod op {
     pub const BGP_REFRESH: &str = "bgp.refresh";
     /// [`ResetArgs`](crate::cli::bgp::ResetArgs), [`WasReset`](crate::cli::bgp::WasReset).
     pub const BGP_RESET: &str = "bgp.reset";
+    /// [`PolicyShowArgs`](crate::cli::policy::PolicyShowArgs),
+    /// [`PolicyReport`](crate::cli::policy::PolicyReport).
+    pub const POLICY_SHOW: &str = "policy.show";
+    /// [`PolicyExplainArgs`](crate::cli::policy::PolicyExplainArgs),
+    /// [`PolicyExplanation`](crate::cli::policy::PolicyExplanation).
+    pub const POLICY_EXPLAIN: &str = "policy.explain";
     /// [`DrainArgs`](crate::cli::drain::DrainArgs), answered at once by
     /// [`DrainStatus`](crate::cli::drain::DrainStatus).
     pub const DRAIN: &str = "drain";
@@ -80,7 +86,7 @@ pub mod op {
     pub const LOG_SET: &str = "log.set";
 
     /// All of them.
-    pub const ALL: [&str; 13] = [
+    pub const ALL: [&str; 15] = [
         PODS,
         CHECK,
         BGP_SUMMARY,
@@ -89,6 +95,8 @@ pub mod op {
         BGP_EXPLAIN,
         BGP_REFRESH,
         BGP_RESET,
+        POLICY_SHOW,
+        POLICY_EXPLAIN,
         DRAIN,
         DRAIN_UNDO,
         DRAIN_STATUS,
@@ -97,8 +105,18 @@ pub mod op {
     ];
 
     /// Those that change nothing, and may be asked again and again.
-    pub const WATCHABLE: [&str; 8] =
-        [PODS, CHECK, BGP_SUMMARY, BGP_PEERS, BGP_ROUTES, BGP_EXPLAIN, DRAIN_STATUS, LOG_LEVEL];
+    pub const WATCHABLE: [&str; 10] = [
+        PODS,
+        CHECK,
+        BGP_SUMMARY,
+        BGP_PEERS,
+        BGP_ROUTES,
+        BGP_EXPLAIN,
+        POLICY_SHOW,
+        POLICY_EXPLAIN,
+        DRAIN_STATUS,
+        LOG_LEVEL,
+    ];
 }
 
 /// The arguments of an op that takes none.

@@ -14,6 +14,7 @@ use crate::log;
 use crate::metrics::Metrics;
 use crate::news::{Listener, News};
 use crate::pods::Pods;
+use crate::policy;
 
 /// Everybody who is asked.
 pub struct Desk {
@@ -55,6 +56,8 @@ impl Answers for Desk {
             }
             op::BGP_REFRESH => json(self.bgp.refresh(admin::args(args)?).await),
             op::BGP_RESET => json(self.bgp.reset(admin::args(args)?).await),
+            op::POLICY_SHOW => json(policy::report(&self.pods, admin::args(args)?).await),
+            op::POLICY_EXPLAIN => json(policy::explain(&self.pods, admin::args(args)?).await),
             op::DRAIN => json(self.bgp.drain(admin::args(args)?).await),
             op::DRAIN_UNDO => json(self.bgp.undo_drain().await),
             op::DRAIN_STATUS => json(self.bgp.drain_status().await),

@@ -12,7 +12,7 @@ use crate::policy::{Labels, NamedPort, Policy, PolicyKey};
 
 /// A pod anywhere in the cluster, as far as selectors need it. One in its node's own namespace
 /// (hostNetwork), one that is over (Succeeded, Failed), and one without an address is not there.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerPod {
     /// Its labels; pods that have the same share them.
     pub labels: Arc<Labels>,
@@ -37,7 +37,23 @@ pub struct Cluster {
     /// All of it was told since the start. Until then the policies (and namespaces) may be those that
     /// the last agent knew, and of pods nothing may be known.
     pub complete: bool,
-    /// Policies and namespaces that cannot be used, by where they came from, and why. What they said
-    /// before stays in force.
+    /// Policies and namespaces that cannot be used, by where they came from, and why; and what the agent
+    /// may not read. What was known before stays in force.
     pub problems: Arc<BTreeMap<String, String>>,
+}
+
+/// The value of a name from now on, or none. A picture that was given away stays as it was.
+pub(super) fn set<K: Ord + Clone, V: Clone + PartialEq>(
+    map: &mut Arc<BTreeMap<K, V>>,
+    key: &K,
+    value: Option<V>,
+) {
+    if map.get(key) == value.as_ref() {
+        return;
+    }
+    let map = Arc::make_mut(map);
+    match value {
+        Some(value) => map.insert(key.clone(), value),
+        None => map.remove(key),
+    };
 }

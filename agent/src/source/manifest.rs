@@ -1,13 +1,18 @@
 //! Pod manifests as far as flock reads them: the shape of `v1/Pod` with all else ignored, and the
-//! rules that turn one into `PodFacts` (who owns it, is it Ready, is it going).
+//! rules that turn one into `PodFacts` (who owns it, is it Ready, is it going) and, where it says an
+//! address, into a `PeerPod`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{PodFacts, PodKey};
+use super::peer::{self, PodAddress};
+use super::ports::{self, Container};
+use super::{PeerPod, PodFacts, PodKey};
 use crate::annotations;
 use crate::ipam;
+use crate::policy::Labels;
 use crate::yaml;
 
 #[derive(Debug, Deserialize)]
@@ -49,22 +54,22 @@ struct Owner {
     controller: Option<bool>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Spec {
-    #[serde(default)]
+    host_network: Option<bool>,
     containers: Option<Vec<Container>>,
+    init_containers: Option<Vec<Container>>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Container {
-    #[serde(default)]
-    image: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 struct Status {
     #[serde(default)]
     phase: Option<String>,
+    #[serde(default, rename = "podIP")]
+    pod_ip: Option<String>,
+    #[serde(default, rename = "podIPs")]
+    pod_ips: Option<Vec<PodAddress>>,
     #[serde(default)]
     conditions: Option<Vec<Condition>>,
 }
@@ -80,6 +85,11 @@ struct Condition {
 /// is about to be written looks like that), and so are kinds other than Pod (a NodeConfig in
 /// `pods/` is a mistake that should be heard of).
 pub fn parse(text: &str) -> Result<Vec<PodFacts>, String> {
+    Ok(described(text)?.into_iter().map(|(facts, _)| facts).collect())
+}
+
+/// The same, with what each pod is to selectors of NetworkPolicies.
+pub(super) fn described(text: &str) -> Result<Vec<(PodFacts, Option<PeerPod>)>, String> {
     let options = yaml::options();
     let manifests: Vec<PodManifest> = serde_saphyr::from_multiple_with_options(text, options)
         .map_err(|error| first_line(&error.to_string()))?;
@@ -93,7 +103,7 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim().to_owned()
 }
 
-fn facts(pod: PodManifest) -> Result<PodFacts, String> {
+fn facts(pod: PodManifest) -> Result<(PodFacts, Option<PeerPod>), String> {
     if let Some(kind) = pod.kind.as_deref().filter(|kind| *kind != "Pod") {
         return Err(format!("kind is {kind:?}, expected \"Pod\""));
     }
@@ -101,21 +111,13 @@ fn facts(pod: PodManifest) -> Result<PodFacts, String> {
         return Err("metadata.name is empty".into());
     }
     let app = app_of(&pod.metadata);
-    let image = pod
-        .spec
-        .and_then(|spec| spec.containers)
-        .and_then(|containers| containers.into_iter().next())
-        .and_then(|container| container.image)
-        .unwrap_or_default();
-    let annotations: BTreeMap<String, String> = pod
-        .metadata
-        .annotations
-        .unwrap_or_default()
-        .into_iter()
+    let spec = pod.spec.unwrap_or_default();
+    let containers = spec.containers.unwrap_or_default();
+    let ports = ports::named(&containers, &spec.init_containers.unwrap_or_default());
+    let annotations: BTreeMap<String, String> = said(pod.metadata.annotations)
         .filter(|(name, _)| name.starts_with(annotations::PREFIX))
-        .map(|(name, value)| (name, value.unwrap_or_default()))
         .collect();
-    Ok(PodFacts {
+    let facts = PodFacts {
         ready: is_ready(pod.status.as_ref(), &annotations)?,
         key: PodKey {
             namespace: pod
@@ -129,11 +131,29 @@ fn facts(pod: PodManifest) -> Result<PodFacts, String> {
         static_uid: None,
         annotations,
         app,
-        image,
+        image: containers.into_iter().next().and_then(|first| first.image).unwrap_or_default(),
         terminating: pod.metadata.deletion_timestamp.is_some(),
-        labels: std::sync::Arc::default(),
-        ports: std::sync::Arc::default(),
-    })
+        labels: Arc::new(Labels::new(&said(pod.metadata.labels).collect())),
+        ports: ports.into(),
+    };
+    let status = pod.status.unwrap_or_default();
+    let several = status.pod_ips.unwrap_or_default();
+    let addresses = peer::addresses(&several, status.pod_ip.as_deref().unwrap_or_default());
+    let described = (!spec.host_network.unwrap_or_default())
+        .then(|| peer::Described {
+            labels: &facts.labels,
+            ports: &facts.ports,
+            annotations: &facts.annotations,
+            phase: status.phase.as_deref().unwrap_or_default(),
+            addresses,
+        })
+        .and_then(peer::Described::peer);
+    Ok((facts, described))
+}
+
+/// In YAML a value may be left out; the key is there nevertheless.
+fn said(all: Option<BTreeMap<String, Option<String>>>) -> impl Iterator<Item = (String, String)> {
+    all.unwrap_or_default().into_iter().map(|(name, value)| (name, value.unwrap_or_default()))
 }
 
 /// The `app` of `ip-algo`; the rule is IPAM's.
@@ -202,6 +222,40 @@ mod tests {
     fn the_app_is_the_controller_without_the_template_hash() {
         let text = "metadata: {name: p, labels: {pod-template-hash: 7d9f}, ownerReferences: [{kind: Node, name: n}, {kind: ReplicaSet, name: web-7d9f, controller: true}]}";
         assert_eq!(one(text).app, "web");
+    }
+
+    #[test]
+    fn labels_and_named_ports_are_for_selectors() {
+        let pod = one("metadata: {name: a, labels: {app: web, empty: }}\nspec:\n  containers:\n  \
+                       - {image: x, ports: [{name: http, containerPort: 80}, {name: bad}]}\n  \
+                       initContainers:\n  - {restartPolicy: Always, ports: [{name: side, containerPort: 81, protocol: UDP}]}\n");
+        assert_eq!(pod.labels.iter().collect::<Vec<_>>(), [("app", "web"), ("empty", "")]);
+        let ports: Vec<_> = pod.ports.iter().map(|port| (&*port.name, port.port)).collect();
+        assert_eq!(ports, [("http", 80), ("side", 81)]);
+        assert_eq!(pod.image, "x");
+    }
+
+    #[test]
+    fn a_pod_of_another_node_is_described_by_its_addresses() {
+        let peer = |more: &str| {
+            let text = format!("metadata: {{name: a, labels: {{app: web}}}}\n{more}");
+            described(&text).unwrap().remove(0).1
+        };
+        let there =
+            peer("status: {podIP: 10.0.0.9, podIPs: [{ip: 10.0.0.9}, {ip: '2001:db8::9'}]}");
+        let there = there.unwrap();
+        assert_eq!(there.labels.get("app"), Some("web"));
+        let shown: Vec<_> = there.addresses.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["10.0.0.9", "2001:db8::9"]);
+        assert_eq!(peer("status: {podIP: 10.0.0.9}").unwrap().addresses.len(), 1);
+        for none in [
+            "",
+            "status: {podIP: x}",
+            "spec: {hostNetwork: true}\nstatus: {podIP: 10.0.0.9}",
+            "status: {podIP: 10.0.0.9, phase: Succeeded}",
+        ] {
+            assert!(peer(none).is_none(), "{none}");
+        }
     }
 
     #[test]

@@ -6,11 +6,16 @@
 
 mod cluster;
 mod directory;
+mod files;
+mod folder;
 pub mod kubernetes;
 pub mod manifest;
+mod peer;
 mod pods;
+mod ports;
 mod secrets;
 mod shards;
+mod shared;
 pub mod standalone;
 mod standing;
 
@@ -281,7 +286,10 @@ fn names_pod(file: &str, key: &PodKey) -> bool {
     if file == directory::PODS {
         return true;
     }
-    let stem = file.rsplit('/').next().unwrap_or(file);
+    let Some(stem) = file.strip_prefix(directory::PODS).and_then(|rest| rest.strip_prefix('/'))
+    else {
+        return false;
+    };
     let stem = stem.rsplit_once('.').map_or(stem, |(stem, _)| stem);
     stem == key.name
         || ['.', '_', '-'].iter().any(|sep| {
@@ -306,6 +314,8 @@ mod tests {
             ("pods/shop-web-0.yaml", true),
             ("pods/web-1.yaml", false),
             ("pods/other_web-0.yaml", false),
+            ("networkpolicies/web-0.yaml", false),
+            ("networkpolicies", false),
         ] {
             assert_eq!(names_pod(file, &key), ours, "{file}");
         }

@@ -1,13 +1,13 @@
 //! The standalone source: a directory instead of an API server. One task owns the directory and
-//! its watcher; whatever wakes it, it looks at what changed and publishes one new picture.
+//! its watcher; whatever wakes it, it looks at what changed and publishes new pictures.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::directory::{Directory, PODS};
-use super::{Kind, Source, World};
+use super::directory::{Directory, FOLDERS};
+use super::{Cluster, Kind, Source, World};
 use crate::metrics::Metrics;
 use crate::notify::{Touched, Watcher};
 
@@ -28,21 +28,49 @@ pub fn start(root: &Path, metrics: Arc<Metrics>) -> Result<Source, StandaloneErr
     let shown = root.display().to_string();
     std::fs::read_dir(root).map_err(|e| StandaloneError::Directory(shown.clone(), e))?;
     // Watched before it is read: a change in between is seen twice rather than never.
-    let watcher = Watcher::new(root, &[PODS]).map_err(|e| StandaloneError::Watch(shown, e))?;
+    let watcher = Watcher::new(root, FOLDERS).map_err(|e| StandaloneError::Watch(shown, e))?;
     let directory = Directory::read(root);
     let (publish, world) = watch::channel(Arc::new(directory.world()));
+    let (publish_cluster, cluster) = watch::channel(Arc::new(directory.cluster()));
+    let publish = Publish { world: publish, cluster: publish_cluster, metrics };
     let (refresh, requests) = mpsc::channel(64);
-    tokio::spawn(follow(directory, watcher, publish, requests, metrics));
-    let (_, cluster) = watch::channel(Arc::default());
+    tokio::spawn(follow(directory, watcher, publish, requests));
     Ok(Source { world, cluster, kind: Kind::Directory(refresh) })
+}
+
+/// Where pictures go.
+struct Publish {
+    world: watch::Sender<Arc<World>>,
+    cluster: watch::Sender<Arc<Cluster>>,
+    metrics: Arc<Metrics>,
+}
+
+impl Publish {
+    /// Whether the world is another one. Policies first: whoever hears of a pod looks at them.
+    fn publish(&self, world: World, cluster: Cluster) -> bool {
+        self.cluster.send_if_modified(|known| {
+            let news = **known != cluster;
+            if news {
+                *known = Arc::new(cluster);
+            }
+            news
+        });
+        self.world.send_if_modified(|known| {
+            let news = **known != world;
+            if news {
+                *known = Arc::new(world);
+                self.metrics.latency.event();
+            }
+            news
+        })
+    }
 }
 
 async fn follow(
     mut directory: Directory,
     mut watcher: Watcher,
-    publish: watch::Sender<Arc<World>>,
+    publish: Publish,
     mut requests: mpsc::Receiver<oneshot::Sender<()>>,
-    metrics: Arc<Metrics>,
 ) {
     loop {
         let mut asked = Vec::new();
@@ -62,18 +90,10 @@ async fn follow(
         let touched = watcher.take();
         let mut told = None;
         if !touched.is_nothing() {
-            let Some((back, world)) = look(directory, touched).await else { return };
+            let Some((back, world, cluster)) = look(directory, touched).await else { return };
             directory = back;
             let at = jiff::Timestamp::now();
-            let news = publish.send_if_modified(|known| {
-                let news = **known != world;
-                if news {
-                    *known = Arc::new(world);
-                    metrics.latency.event();
-                }
-                news
-            });
-            told = news.then_some(at);
+            told = publish.publish(world, cluster).then_some(at);
         }
         for reply in asked {
             // Nobody waits any more: nothing to tell.
@@ -88,11 +108,11 @@ async fn follow(
 }
 
 /// Reads and parses on a thread that may wait for the disk: the agent's own serves everybody.
-async fn look(mut directory: Directory, touched: Touched) -> Option<(Directory, World)> {
+async fn look(mut directory: Directory, touched: Touched) -> Option<(Directory, World, Cluster)> {
     let looked = tokio::task::spawn_blocking(move || {
         directory.look(&touched);
-        let world = directory.world();
-        (directory, world)
+        let (world, cluster) = (directory.world(), directory.cluster());
+        (directory, world, cluster)
     });
     match looked.await {
         Ok(looked) => Some(looked),
@@ -100,5 +120,34 @@ async fn look(mut directory: Directory, touched: Touched) -> Option<(Directory, 
             tracing::error!(%error, "reading the standalone directory failed; it is not followed any more, restart the agent");
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_written_before_a_refresh_is_in_the_picture() {
+        let dir = tempfile::tempdir().unwrap();
+        let source = start(dir.path(), Metrics::start()).unwrap();
+        let cluster = source.cluster();
+        assert!(cluster.borrow().complete);
+        let folder = dir.path().join("networkpolicies");
+        fs::create_dir(&folder).unwrap();
+        let policy = "metadata: {name: closed}\nspec: {podSelector: {}}\n";
+        fs::write(folder.join(".new"), policy).unwrap();
+        fs::rename(folder.join(".new"), folder.join("closed.yaml")).unwrap();
+        source.refreshed().await;
+        assert_eq!(cluster.borrow().policies.len(), 1);
+        assert!(!source.changes().has_changed().unwrap(), "the world is the same");
+        fs::write(folder.join("open.json"), policy.replace("closed", "open")).unwrap();
+        source.refreshed().await;
+        assert_eq!(cluster.borrow().policies.len(), 2);
+        fs::remove_file(folder.join("closed.yaml")).unwrap();
+        source.refreshed().await;
+        assert_eq!(cluster.borrow().policies.len(), 1);
     }
 }

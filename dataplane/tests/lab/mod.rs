@@ -6,6 +6,8 @@
 //! `ip`; without them a test fails, it does not skip.
 #![allow(dead_code, reason = "each test binary uses its own part of the lab")]
 
+pub(crate) mod policy;
+
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;

@@ -61,7 +61,7 @@ impl<C: Clock + Clone> Flood<C> {
             self.kinds.clear();
         }
         let quota = match note.reason {
-            Reason::PoolExhausted => quota(RARELY, NonZeroU32::MIN),
+            Reason::PoolExhausted | Reason::PolicyFailed => quota(RARELY, NonZeroU32::MIN),
             _ => quota(OF_A_KIND, FEW),
         };
         let clock = self.clock.clone();

@@ -29,6 +29,7 @@ pub(super) enum Reason {
     ConfigRefused,
     ConfigDeleted,
     PoolExhausted,
+    PolicyFailed,
 }
 
 impl Reason {
@@ -41,6 +42,7 @@ impl Reason {
             Self::ConfigRefused => "ConfigRefused",
             Self::ConfigDeleted => "ConfigDeleted",
             Self::PoolExhausted => "PoolExhausted",
+            Self::PolicyFailed => "PolicyFailed",
         }
     }
 
@@ -73,6 +75,12 @@ pub(super) fn of(incident: Incident) -> Note {
         Incident::PoolExhausted { reason } => {
             let words = format!("a pod gets no address: {reason}");
             Note::new(Reason::PoolExhausted, None, &words)
+        }
+        Incident::PolicyFailed { reason } => {
+            let words = format!(
+                "network policies cannot be put in force, what was in force stays: {reason}"
+            );
+            Note::new(Reason::PolicyFailed, None, &words)
         }
     }
 }

@@ -38,6 +38,7 @@ fn well() -> Facts {
         drained: false,
         peers: vec![peer],
         conflicts: Arc::default(),
+        policies: crate::policy::Standing::Idle,
         pools: vec![Finding::ok("pool", "10.1.0.0/24: 3 held")],
         now: now(),
     }

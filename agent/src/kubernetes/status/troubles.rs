@@ -7,6 +7,7 @@ use super::{Facts, Peer, refusal, told};
 use crate::cli::bgp::PeerState;
 use crate::cli::check::Status as Judged;
 use crate::doctor;
+use crate::policy;
 use crate::pods::NotServing;
 use crate::source::{NodeState, Standing};
 
@@ -19,6 +20,7 @@ pub(super) enum What {
     NodeConfigRefused,
     NodeConfigDeleted,
     NotServing,
+    PolicyFailed,
     SpeakerDown,
     Drained,
     NoSession,
@@ -32,10 +34,11 @@ pub(super) enum What {
 impl What {
     /// All of them, in this order.
     #[cfg(test)]
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::NodeConfigRefused,
         Self::NodeConfigDeleted,
         Self::NotServing,
+        Self::PolicyFailed,
         Self::SpeakerDown,
         Self::Drained,
         Self::NoSession,
@@ -51,6 +54,7 @@ impl What {
             Self::NodeConfigRefused => "NodeConfigRefused",
             Self::NodeConfigDeleted => "NodeConfigDeleted",
             Self::NotServing => "NotServing",
+            Self::PolicyFailed => "PolicyFailed",
             Self::SpeakerDown => "SpeakerDown",
             Self::Drained => "Drained",
             Self::NoSession => "NoSession",
@@ -73,6 +77,12 @@ pub(super) struct Trouble {
 pub(super) fn find(facts: &Facts, peers: &[Peer]) -> Vec<Trouble> {
     let mut found = node_config(facts);
     found.extend(serving(facts));
+    if let policy::Standing::Failing(reason) = &facts.policies {
+        let words = format!(
+            "network policies cannot be put in force, what was in force stays: {reason}"
+        );
+        found.push(Trouble { what: What::PolicyFailed, words });
+    }
     found.extend(speaker(facts));
     if !facts.drained {
         found.extend(absent(facts, peers));

@@ -105,37 +105,9 @@ impl Cache {
     }
 
     /// Writes what is shown from now on, whenever it is another.
-    pub(super) async fn keep(self, mut shown: watch::Receiver<Option<Shown>>) {
-        let mut written: Option<Shown> = None;
-        let mut trouble = Lasting::default();
-        let mut again = false;
-        while again || shown.changed().await.is_ok() {
-            let Some(now) = shown.borrow_and_update().clone() else { continue };
-            let (cache, before) = (self.clone(), written.take());
-            let job = tokio::task::spawn_blocking(move || {
-                let outcome = cache.write(&now, before.as_ref());
-                (now, outcome)
-            });
-            match job.await {
-                Ok((now, Ok(()))) => {
-                    again = false;
-                    trouble.is_over();
-                    written = Some(now);
-                }
-                Ok((_, Err(error))) => {
-                    // A disk that is full now may have room in a second.
-                    again = true;
-                    if trouble.is_news(&error) {
-                        tracing::error!(
-                            error,
-                            "what the API server told cannot be kept for a restart"
-                        );
-                    }
-                }
-                Err(_) => return,
-            }
-            tokio::time::sleep(SPACING).await;
-        }
+    pub(super) async fn keep(self, shown: watch::Receiver<Option<Shown>>) {
+        keep_newest(shown, move |now: &Shown, before: Option<&Shown>| self.write(now, before))
+            .await;
     }
 
     fn write(&self, now: &Shown, before: Option<&Shown>) -> Result<(), String> {
@@ -167,6 +139,42 @@ pub(super) struct Shown {
     pub(super) secrets: Secrets,
 }
 
+/// Writes what is shown, at most once a second and the newest always; `write` gets what it wrote last.
+pub(super) async fn keep_newest<T, W>(mut shown: watch::Receiver<Option<T>>, write: W)
+where
+    T: Clone + Send + Sync + 'static,
+    W: Fn(&T, Option<&T>) -> Result<(), String> + Send + Sync + 'static,
+{
+    let write = Arc::new(write);
+    let mut written: Option<T> = None;
+    let mut trouble = Lasting::default();
+    let mut again = false;
+    while again || shown.changed().await.is_ok() {
+        let Some(now) = shown.borrow_and_update().clone() else { continue };
+        let (write, before) = (write.clone(), written.take());
+        let job = tokio::task::spawn_blocking(move || {
+            let outcome = write(&now, before.as_ref());
+            (now, outcome)
+        });
+        match job.await {
+            Ok((now, Ok(()))) => {
+                again = false;
+                trouble.is_over();
+                written = Some(now);
+            }
+            Ok((_, Err(error))) => {
+                // A disk that is full now may have room in a second.
+                again = true;
+                if trouble.is_news(&error) {
+                    tracing::error!(error, "what the API server told cannot be kept for a restart");
+                }
+            }
+            Err(_) => return,
+        }
+        tokio::time::sleep(SPACING).await;
+    }
+}
+
 fn kept_secrets(secrets: &Secrets) -> KeptSecrets {
     let mut kept = KeptSecrets { version: VERSION, secrets: BTreeMap::new() };
     for (name, seen) in secrets.seen() {
@@ -183,13 +191,13 @@ fn kept_secrets(secrets: &Secrets) -> KeptSecrets {
     kept
 }
 
-fn put(file: &Keepsake, content: &impl Serialize) -> Result<(), String> {
+pub(super) fn put(file: &Keepsake, content: &impl Serialize) -> Result<(), String> {
     let bytes = serde_json::to_vec(content).map_err(|error| error.to_string())?;
     file.write(&bytes).map_err(|error| error.to_string())
 }
 
 /// The content of a file; one that cannot be used is told, and is as good as none.
-fn decoded<T: for<'de> Deserialize<'de>>(file: &Keepsake) -> Option<T> {
+pub(super) fn decoded<T: for<'de> Deserialize<'de>>(file: &Keepsake) -> Option<T> {
     let unusable = |error: String| {
         tracing::warn!(file = %file.path().display(), error, "cannot be used; the API server is asked");
     };
@@ -215,7 +223,10 @@ mod tests {
     use super::*;
 
     fn facts(name: &str) -> Arc<PodFacts> {
-        let text = format!("metadata: {{name: {name}, uid: u}}\n");
+        let text = format!(
+            "metadata: {{name: {name}, uid: u, labels: {{app: web}}}}\n\
+             spec: {{containers: [{{ports: [{{name: http, containerPort: 80}}]}}]}}\n"
+        );
         Arc::new(crate::source::manifest::parse(&text).unwrap().remove(0))
     }
 
@@ -239,6 +250,18 @@ mod tests {
         assert!(Cache::new("b", dir.path(), dir.path()).read().is_none(), "another node's");
         std::fs::write(dir.path().join(WORLD), "{").unwrap();
         assert!(cache.read().is_none(), "half a file");
+    }
+
+    #[test]
+    fn what_was_written_before_pods_had_labels_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = r#"{"version":1,"node":"a","nodeConfig":null,"deleted":false,"podCidrs":null,"pods":[
+            {"key":{"namespace":"d","name":"p"},"uid":"u","static_uid":null,"annotations":{},"app":"p",
+             "image":"i","ready":true,"terminating":false}]}"#;
+        std::fs::write(dir.path().join(WORLD), old).unwrap();
+        let past = Cache::new("a", dir.path(), dir.path()).read().unwrap();
+        let pod = past.pods.iter().next().unwrap();
+        assert!(pod.ready && pod.labels.is_empty() && pod.ports.is_empty());
     }
 
     #[test]

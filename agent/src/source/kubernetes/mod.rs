@@ -1,5 +1,6 @@
-//! The API server as a source: our own NodeConfig, our own Node, the pods on it, and the Secrets that
-//! the NodeConfig names. Nothing else is asked for, and only the fields that are acted on are kept.
+//! The API server as a source: our own NodeConfig, our own Node, the pods on it, the Secrets that the
+//! NodeConfig names, and NetworkPolicies with what they select. Nothing else is asked for, and only the
+//! fields that are acted on are kept.
 //!
 //! | room | what it decides |
 //! |---|---|
@@ -8,12 +9,16 @@
 //! | `picture` | what it all means, as one `World` |
 //! | `secrets` | which Secrets are watched |
 //! | `cache` | what a restart begins with |
+//! | `policies` | the same for what NetworkPolicies need of the whole cluster |
 //!
 //! One task owns the picture. Each watch is a task of its own and waits when the picture is busy.
 
 mod cache;
 mod objects;
 mod picture;
+mod policies;
+#[cfg(test)]
+mod scripted;
 mod secrets;
 mod watch;
 
@@ -34,7 +39,7 @@ use cache::{Cache, Shown};
 use objects::{Node, Pod};
 use picture::Picture;
 use secrets::SecretWatches;
-use watch::{Listener, Told, Watch};
+use watch::{Followed, Listener, Told, Watch};
 
 /// What the watches told and the picture has not taken in yet; watches wait.
 const TOLD: usize = 256;
@@ -90,6 +95,8 @@ pub async fn start(
     let bell = Arc::new(Notify::new());
     follow_all(cluster, node, &bell, &tell);
     tokio::spawn(cache.keep(shown));
+    let kept = policies::Cache::new(places.state_dir);
+    let policies = policies::start(&cluster.client, &bell, kept);
     let secrets = SecretWatches::new(cluster, bell, tell);
     let task = Task { picture, publish, show, secrets, metrics };
     tokio::spawn(task.run(told));
@@ -104,26 +111,26 @@ pub async fn start(
             "the API server has not answered; starting with what was known before"
         );
     }
-    let (_, policies) = channel::channel(Arc::default());
     Ok(Source { world, cluster: policies, kind: SourceKind::Told })
 }
 
 fn follow_all(cluster: &Cluster, node: &str, bell: &Arc<Notify>, tell: &mpsc::Sender<News>) {
     let client = || cluster.client.clone();
     let this_node = format!("metadata.name={node}");
-    let configs = Api::all_with(client(), &crd::resource());
     let bell = || bell.clone();
-    follow(Watch { api: configs, fields: this_node.clone(), bell: bell() }, tell, News::Config);
-    let nodes = Api::all_with(client(), &objects::nodes());
-    follow(Watch { api: nodes, fields: this_node, bell: bell() }, tell, News::Node);
-    let pods = Api::all_with(client(), &objects::pods());
+    let configs: Api<DynamicObject> = Api::all_with(client(), &crd::resource());
+    follow(Watch::of(configs, bell()).selecting(this_node.clone()), tell, News::Config);
+    let nodes: Api<Node> = Api::all_with(client(), &objects::nodes());
+    follow(Watch::of(nodes, bell()).selecting(this_node), tell, News::Node);
+    let pods: Api<Pod> = Api::all_with(client(), &objects::pods());
     let on_this_node = format!("spec.nodeName={node}");
-    follow(Watch { api: pods, fields: on_this_node, bell: bell() }, tell, News::Pods);
+    follow(Watch::of(pods, bell()).selecting(on_this_node), tell, News::Pods);
 }
 
-fn follow<K>(watch: Watch<K>, tell: &mpsc::Sender<News>, news: fn(Told<K>) -> News)
+fn follow<K, N>(watch: Watch, tell: &mpsc::Sender<N>, news: fn(Told<K>) -> N)
 where
-    K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
+    K: Followed + Send + 'static,
+    N: Send + 'static,
 {
     let listener = Listener { tell: tell.clone(), news: move |told| Some(news(told)) };
     tokio::spawn(watch.follow(listener));

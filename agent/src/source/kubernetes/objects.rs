@@ -3,6 +3,7 @@
 //! dropped as soon as it was received.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kube::api::ApiResource;
 use kube::core::{DynamicObject, Object};
@@ -10,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::kubernetes::crd;
+use crate::policy::Labels;
+use crate::source::ports::{self, Container};
 use crate::source::{self, PodFacts, PodKey};
 use crate::{annotations, ipam};
 
@@ -27,12 +30,7 @@ pub(super) type Node = Object<NodeSpec, NodeStatus>;
 pub(super) struct PodSpec {
     host_network: bool,
     containers: Vec<Container>,
-}
-
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Container {
-    image: String,
+    init_containers: Vec<Container>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -101,11 +99,11 @@ pub(super) fn facts(pod: Pod) -> Option<PodFacts> {
         static_uid,
         annotations: all.into_iter().filter(ours).collect::<BTreeMap<_, _>>(),
         app,
-        image: pod.spec.containers.into_iter().next().unwrap_or_default().image,
+        ports: ports::named(&pod.spec.containers, &pod.spec.init_containers).into(),
+        image: pod.spec.containers.into_iter().next().unwrap_or_default().image.unwrap_or_default(),
         ready: pod.status.is_some_and(|status| is_ready(&status)),
         terminating: metadata.deletion_timestamp.is_some(),
-        labels: std::sync::Arc::default(),
-        ports: std::sync::Arc::default(),
+        labels: Arc::new(Labels::new(&labels)),
     })
 }
 
@@ -169,11 +167,14 @@ mod tests {
             "metadata": {
                 "name": "web-7d9f-x2x", "namespace": "shop", "uid": "u-1",
                 "annotations": {"flock.fritzlab.net/anycast": "192.0.2.1", "other": "x"},
-                "labels": {"pod-template-hash": "7d9f"},
+                "labels": {"pod-template-hash": "7d9f", "app": "web"},
                 "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-7d9f", "uid": "r", "controller": true}],
                 "managedFields": [{"manager": "kubelet"}],
             },
-            "spec": {"containers": [{"image": "web:1", "ports": []}, {"image": "side:1"}], "nodeName": "a"},
+            "spec": {
+                "containers": [{"image": "web:1", "ports": [{"name": "http", "containerPort": 80}]}, {"image": "side:1"}],
+                "nodeName": "a",
+            },
             "status": {"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]},
         }))
         .unwrap();
@@ -184,6 +185,8 @@ mod tests {
         );
         assert_eq!(facts.annotations.len(), 1);
         assert!(facts.ready && !facts.terminating);
+        assert_eq!(facts.labels.get("app"), Some("web"));
+        assert_eq!((&*facts.ports[0].name, facts.ports[0].port), ("http", 80));
     }
 
     #[test]

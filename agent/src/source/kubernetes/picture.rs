@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::objects::{self, Node, Pod};
 use super::watch::Told;
 use crate::config::{self, NodeConfig, Password};
+use crate::source::shared::Pool;
 use crate::source::{Away, NodeState, Object, PodKey, Pods, SecretSeen, Secrets, Standing, World};
 
 /// What the API server is asked for, passwords aside.
@@ -41,6 +42,7 @@ pub(super) struct Picture {
     /// `None`: the Node was not seen yet.
     pod_cidrs: Option<Vec<String>>,
     pods: Pods,
+    pool: Pool,
     secrets: Secrets,
     /// Since when, and why, nothing is told of a kind; none of the kinds was told at the start.
     silent: BTreeMap<Kind, Away>,
@@ -69,6 +71,7 @@ impl Picture {
             object: None,
             pod_cidrs: None,
             pods: Pods::complete(),
+            pool: Pool::default(),
             secrets: Secrets::of(namespace),
             silent: Kind::ALL.map(|kind| (kind, waiting.clone())).into(),
         };
@@ -139,7 +142,7 @@ impl Picture {
                     self.pods.iter().map(|pod| pod.key.clone()).collect();
                 for pod in all.into_iter().filter_map(objects::facts) {
                     gone.remove(&pod.key);
-                    self.pods.set(&pod.key.clone(), Some(pod.into()));
+                    self.pods.set(&pod.key.clone(), Some(self.pool.facts(pod)));
                 }
                 for key in gone {
                     self.pods.set(&key, None);
@@ -147,7 +150,7 @@ impl Picture {
             }
             Told::Changed(pod) => {
                 let Some(key) = objects::key(&pod) else { return };
-                self.pods.set(&key, objects::facts(pod).map(Into::into));
+                self.pods.set(&key, objects::facts(pod).map(|pod| self.pool.facts(pod)));
             }
             Told::Gone(pod) => {
                 if let Some(key) = objects::key(&pod) {
@@ -156,6 +159,8 @@ impl Picture {
             }
             Told::Silent(why) => self.falls_silent(Kind::Pods, why),
             Told::Answers => self.answers(Kind::Pods),
+            // Not listed in pages.
+            Told::Part { .. } => {}
         }
     }
 
@@ -207,6 +212,8 @@ impl Picture {
                 self.answers(kind);
                 None
             }
+            // Not listed in pages.
+            Told::Part { .. } => None,
         }
     }
 

@@ -53,7 +53,7 @@ impl SecretWatches {
     fn watch(&self, name: String, keys: BTreeSet<String>) -> impl Future<Output = ()> + use<> {
         let api: Api<v1::Secret> = Api::namespaced(self.client.clone(), &self.namespace);
         let fields = format!("metadata.name={name}");
-        let watch = Watch { api, fields, bell: self.bell.clone() };
+        let watch = Watch::of(api, self.bell.clone()).selecting(fields);
         let news = move |told| Some(News::Secret(name.clone(), seen(told, &keys)?));
         watch.follow(Listener { tell: self.tell.clone(), news })
     }
@@ -68,7 +68,7 @@ fn seen(told: Told<v1::Secret>, keys: &BTreeSet<String>) -> Option<SecretSeen> {
         Told::Changed(secret) => Some(there(secret, keys)),
         Told::Gone(_) => Some(SecretSeen::Missing),
         Told::Silent(why) => Some(SecretSeen::Untold(why)),
-        Told::Answers => None,
+        Told::Answers | Told::Part { .. } => None,
     }
 }
 

@@ -6,21 +6,24 @@
 //! memory, as kubelets do: five thousand nodes that come back at once must not read five thousand
 //! times all pods from etcd. After any failure there is a new list rather than a watch from where the
 //! last one ended: an etcd that was restored from a backup would tell nothing at all there. The first
-//! watch that gets an answer again rings for the others.
+//! watch that gets an answer again rings for the others. What may be too much for one answer is listed
+//! in `pages`.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use kube::api::{Api, ListParams, VersionMatch, WatchEvent, WatchParams};
-use kube::{Resource, ResourceExt};
+use kube::api::{Api, ListParams, ObjectList, Request, VersionMatch, WatchEvent, WatchParams};
+use kube::{Client, Resource, ResourceExt};
 use rand::RngExt;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, timeout};
 
 use crate::kubernetes::client;
+
+mod pages;
 
 /// How long the answer to a list, or to the wish for a watch, may take to begin.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -38,8 +41,16 @@ const SHORT: Duration = Duration::from_secs(1);
 
 /// What is told of a kind of object.
 pub(super) enum Told<K> {
-    /// All there are, in place of everything that was told before.
+    /// All there are, in place of everything that was told before; of a list in pages, those that no
+    /// `Part` had.
     All(Vec<K>),
+    /// Some of them. Only of a list in pages, which ends with `All`, or begins anew with a first part.
+    Part {
+        /// What parts of an earlier list had is void.
+        first: bool,
+        /// These.
+        some: Vec<K>,
+    },
     /// One is there, or is different.
     Changed(K),
     /// One is not there any more.
@@ -50,14 +61,29 @@ pub(super) enum Told<K> {
     Answers,
 }
 
+/// An object as it is received.
+pub(super) trait Followed: Clone + DeserializeOwned {
+    /// `metadata.resourceVersion`.
+    fn version(&self) -> Option<String>;
+}
+
+impl<K: Resource + Clone + DeserializeOwned> Followed for K {
+    fn version(&self) -> Option<String> {
+        self.resource_version()
+    }
+}
+
 /// What is followed.
-pub(super) struct Watch<K> {
-    /// Where.
-    pub(super) api: Api<K>,
+pub(super) struct Watch {
+    client: Client,
+    /// Where, as a path.
+    place: String,
     /// Which, as a field selector.
-    pub(super) fields: String,
+    fields: Option<String>,
     /// Rung when the API server answers: whoever waits to ask again need not wait any longer.
-    pub(super) bell: Arc<Notify>,
+    bell: Arc<Notify>,
+    /// How many objects one answer to a list may have; none: all.
+    page: Option<u32>,
 }
 
 /// Who is told, and how that is put for them.
@@ -91,12 +117,29 @@ enum End {
     Failed(String),
 }
 
-impl<K> Watch<K>
-where
-    K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
-{
+impl Watch {
+    /// All that there is in a place.
+    pub(super) fn of<T: Resource>(api: Api<T>, bell: Arc<Notify>) -> Self {
+        let place = api.resource_url().to_owned();
+        Self { client: api.into_client(), place, fields: None, bell, page: None }
+    }
+
+    /// Only those that a field selector selects.
+    pub(super) fn selecting(self, fields: String) -> Self {
+        Self { fields: Some(fields), ..self }
+    }
+
+    /// Listed in pages.
+    pub(super) fn in_pages(self, page: u32) -> Self {
+        Self { page: Some(page), ..self }
+    }
+
     /// Follows until nobody listens.
-    pub(super) async fn follow<N, F: Fn(Told<K>) -> Option<N>>(self, listener: Listener<N, F>) {
+    pub(super) async fn follow<K, N, F>(self, listener: Listener<N, F>)
+    where
+        K: Followed,
+        F: Fn(Told<K>) -> Option<N>,
+    {
         let mut pause = Pause::default();
         // The newest version that was told of.
         let mut version = None;
@@ -110,15 +153,12 @@ where
                     version = Some(newest);
                     end
                 }
-                _ => match self.list(version.as_deref()).await {
-                    Ok((all, newest)) => {
-                        if !listener.tell(Told::All(all)).await {
-                            return;
-                        }
+                _ => match self.list_all(version.as_deref(), &listener).await {
+                    Ok(newest) => {
                         (listed, version) = (true, Some(newest));
                         continue;
                     }
-                    Err(end) => Some(end),
+                    Err(end) => end,
                 },
             };
             let lasted = began.elapsed();
@@ -150,26 +190,57 @@ where
         }
     }
 
+    /// Tells of all objects, and says the version that they are of. Inner `None`: nobody listens.
+    async fn list_all<K, N, F>(
+        &self,
+        known: Option<&str>,
+        listener: &Listener<N, F>,
+    ) -> Result<String, Option<End>>
+    where
+        K: Followed,
+        F: Fn(Told<K>) -> Option<N>,
+    {
+        let (all, newest) = match self.page {
+            None => self.list(known).await?,
+            Some(page) => (Vec::new(), self.list_pages(page, listener).await?),
+        };
+        if listener.tell(Told::All(all)).await { Ok(newest) } else { Err(None) }
+    }
+
     /// All objects, and the version that they are of: no older than `known`, and where nothing is
     /// known, whatever the API server has at hand. Not in pages: those it would have to read from etcd.
-    async fn list(&self, known: Option<&str>) -> Result<(Vec<K>, String), End> {
-        let mut params = ListParams::default().fields(&self.fields);
-        params.resource_version = Some(known.unwrap_or("0").to_owned());
-        params.version_match = known.map(|_| VersionMatch::NotOlderThan);
-        let answer = timeout(ANSWER, self.api.list(&params)).await;
-        let list = answer.map_err(|_| no_answer())?.map_err(|error| failed(&error))?;
+    async fn list<K: Followed>(&self, known: Option<&str>) -> Result<(Vec<K>, String), End> {
+        let params = ListParams {
+            field_selector: self.fields.clone(),
+            resource_version: Some(known.unwrap_or("0").to_owned()),
+            version_match: known.map(|_| VersionMatch::NotOlderThan),
+            ..ListParams::default()
+        };
+        let list = self.ask(&params).await?;
         Ok((list.items, list.metadata.resource_version.unwrap_or_default()))
     }
 
+    async fn ask<K: Followed>(&self, params: &ListParams) -> Result<ObjectList<K>, End> {
+        let request = Request::new(&self.place).list(params);
+        let request = request.map_err(|error| failed(&kube::Error::BuildRequest(error)))?;
+        let answer = timeout(ANSWER, self.client.request(request)).await;
+        answer.map_err(|_| no_answer())?.map_err(|error| failed(&error))
+    }
+
     /// Tells of what happens after `version`, which is kept current. `None`: nobody listens.
-    async fn watch<N, F: Fn(Told<K>) -> Option<N>>(
-        &self,
-        version: &mut String,
-        listener: &Listener<N, F>,
-    ) -> Option<End> {
+    async fn watch<K, N, F>(&self, version: &mut String, listener: &Listener<N, F>) -> Option<End>
+    where
+        K: Followed,
+        F: Fn(Told<K>) -> Option<N>,
+    {
         let open = KEPT_OPEN + rand::rng().random_range(0..KEPT_OPEN_MORE);
-        let params = WatchParams::default().fields(&self.fields).timeout(open);
-        let stream = match timeout(ANSWER, self.api.watch(&params, version)).await {
+        let mut params = WatchParams::default().timeout(open);
+        params.field_selector.clone_from(&self.fields);
+        let request = match Request::new(&self.place).watch(&params, version) {
+            Ok(request) => request,
+            Err(error) => return Some(failed(&kube::Error::BuildRequest(error))),
+        };
+        let stream = match timeout(ANSWER, self.client.request_events::<K>(request)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return Some(failed(&error)),
             Err(_) => return Some(no_answer()),
@@ -197,7 +268,7 @@ where
                 WatchEvent::Error(status) => return Some(failed(&kube::Error::Api(status))),
             };
             if let Told::Changed(object) | Told::Gone(object) = &told
-                && let Some(newest) = object.resource_version()
+                && let Some(newest) = object.version()
             {
                 *version = newest;
             }

@@ -107,6 +107,7 @@ fn facts(up: bool, routes: u32) -> Facts {
         drained: false,
         peers: vec![peer],
         conflicts: Arc::default(),
+        policies: crate::policy::Standing::Idle,
         pools: vec![],
         now: Timestamp::UNIX_EPOCH,
     }

@@ -1,89 +1,15 @@
 //! What a watch does with answers that a healthy API server does not give: scripted, on a clock that
 //! jumps. The real one is in `make e2e`.
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use futures_util::StreamExt;
-use futures_util::stream;
-use http::{Request, Response};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, StreamBody};
-use hyper::body::{Bytes, Frame};
-use kube::Client;
-use kube::client::Body;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
+use super::super::scripted::Answer::{self, Hangs, Refuses, Says, Tells, TellsAndHangs};
+use super::super::scripted::{Server, event, listed, page, status};
 use super::*;
 use crate::kubernetes::crd;
-
-/// One answer of the API server.
-enum Answer {
-    /// Status and body.
-    Says(u16, Value),
-    /// Events of a watch, and then it is over.
-    Tells(Vec<Value>),
-    /// Events of a watch, and then nothing, for ever.
-    TellsAndHangs(Vec<Value>),
-    /// Not a byte.
-    Hangs,
-    /// No connection.
-    Refuses,
-}
-use Answer::{Hangs, Refuses, Says, Tells, TellsAndHangs};
-
-type Script = Arc<Mutex<(VecDeque<Answer>, Vec<String>)>>;
-
-/// A client whose API server answers like this. What it was asked is noted, in short.
-fn server(answers: Vec<Answer>) -> (Client, Script) {
-    let script: Script = Arc::new(Mutex::new((answers.into(), Vec::new())));
-    let asked = script.clone();
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let answer = {
-            let mut script = asked.lock().unwrap();
-            script.1.push(shortly(request.uri().query().unwrap_or_default()));
-            script.0.pop_front()
-        };
-        respond(answer)
-    });
-    (Client::new(service, "default"), script)
-}
-
-async fn respond(
-    answer: Option<Answer>,
-) -> Result<Response<UnsyncBoxBody<Bytes, Infallible>>, std::io::Error> {
-    let body = |parts: Vec<Value>, hangs: bool| {
-        let frames =
-            parts.into_iter().map(|part| Ok(Frame::data(Bytes::from(format!("{part}\n")))));
-        let end = if hangs { stream::pending().boxed() } else { stream::empty().boxed() };
-        StreamBody::new(stream::iter(frames.collect::<Vec<_>>()).chain(end)).boxed_unsync()
-    };
-    let (status, body) = match answer {
-        Some(Says(status, value)) => (status, body(vec![value], false)),
-        Some(Tells(events)) => (200, body(events, false)),
-        Some(TellsAndHangs(events)) => (200, body(events, true)),
-        Some(Refuses) => return Err(std::io::ErrorKind::ConnectionRefused.into()),
-        // The script is over: nothing happens any more.
-        Some(Hangs) | None => std::future::pending().await,
-    };
-    Ok(Response::builder().status(status).body(body).unwrap())
-}
-
-/// `list 5 NotOlderThan`, `watch 7`.
-fn shortly(query: &str) -> String {
-    let value = |key: &str| {
-        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-        pairs.filter(|(name, _)| *name == key).map(|(_, value)| value.to_owned()).next()
-    };
-    let version = value("resourceVersion").unwrap_or_default();
-    let words = match value("watch") {
-        Some(_) => format!("watch {version}"),
-        None => format!("list {version} {}", value("resourceVersionMatch").unwrap_or_default()),
-    };
-    words.trim().to_owned()
-}
 
 fn object(name: &str, version: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "NodeConfig", "metadata": {"name": name, "resourceVersion": version}})
@@ -91,28 +17,29 @@ fn object(name: &str, version: &str) -> Value {
 
 fn list(version: &str, names: &[&str]) -> Answer {
     let items: Vec<Value> = names.iter().map(|name| object(name, version)).collect();
-    Says(200, json!({"metadata": {"resourceVersion": version}, "items": items}))
-}
-
-fn event(kind: &str, object: Value) -> Value {
-    json!({"type": kind, "object": object})
-}
-
-fn status(code: u16, message: &str) -> Value {
-    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "reason": "x", "code": code})
+    listed(version, items)
 }
 
 /// Plays a script until the API server was asked as often as there are answers, and once more.
 async fn play(answers: Vec<Answer>) -> (Vec<String>, Vec<String>) {
+    play_as(answers, false).await
+}
+
+async fn play_as(answers: Vec<Answer>, in_pages: bool) -> (Vec<String>, Vec<String>) {
     let questions = answers.len() + 1;
-    let (client, script) = server(answers);
-    let api: Api<DynamicObject> = Api::all_with(client, &crd::resource());
-    let watch = Watch { api, fields: "metadata.name=a".into(), bell: Arc::default() };
+    let server = Server::new(answers);
+    let api: Api<DynamicObject> = Api::all_with(server.client(), &crd::resource());
+    let watch = Watch::of(api, Arc::default()).selecting("metadata.name=a".into());
+    let watch = if in_pages { watch.in_pages(2) } else { watch };
     let (tell, mut heard) = mpsc::channel(64);
     let news = |told: Told<DynamicObject>| {
         let name = |object: &DynamicObject| object.metadata.name.clone().unwrap_or_default();
         Some(match told {
             Told::All(all) => format!("all {:?}", all.iter().map(name).collect::<Vec<_>>()),
+            Told::Part { first, some } => {
+                let some = some.iter().map(name).collect::<Vec<_>>();
+                format!("{} {some:?}", if first { "first" } else { "then" })
+            }
             Told::Changed(object) => format!("changed {}", name(&object)),
             Told::Gone(object) => format!("gone {}", name(&object)),
             Told::Silent(why) => format!("silent: {why}"),
@@ -120,7 +47,7 @@ async fn play(answers: Vec<Answer>) -> (Vec<String>, Vec<String>) {
         })
     };
     let following = tokio::spawn(watch.follow(Listener { tell, news }));
-    while script.lock().unwrap().1.len() < questions {
+    while server.asked("").len() < questions {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     following.abort();
@@ -128,8 +55,7 @@ async fn play(answers: Vec<Answer>) -> (Vec<String>, Vec<String>) {
     while let Ok(news) = heard.try_recv() {
         told.push(news);
     }
-    let asked = script.lock().unwrap().1.clone();
-    (asked, told)
+    (server.asked(""), told)
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,21 +134,21 @@ async fn an_api_server_without_its_etcd_is_silent() {
 #[tokio::test(start_paused = true)]
 async fn lists_do_not_ring_for_each_other() {
     let bell = Arc::new(Notify::new());
-    let mut scripts = Vec::new();
+    let mut servers = Vec::new();
     for _ in 0..3 {
         let answers =
             (0..400).flat_map(|_| [list("5", &[]), Says(403, status(403, "watch is forbidden"))]);
-        let (client, script) = server(answers.collect());
-        let api: Api<DynamicObject> = Api::all_with(client, &crd::resource());
-        let watch = Watch { api, fields: String::new(), bell: bell.clone() };
+        let server = Server::new(answers.collect());
+        let api: Api<DynamicObject> = Api::all_with(server.client(), &crd::resource());
+        let watch = Watch::of(api, bell.clone());
         let (tell, heard) = mpsc::channel(2000);
         let news = |_: Told<DynamicObject>| Some(());
         tokio::spawn(watch.follow(Listener { tell, news }));
-        scripts.push((script, heard));
+        servers.push((server, heard));
     }
     tokio::time::sleep(Duration::from_secs(600)).await;
-    for (script, _) in &scripts {
-        let asked = script.lock().unwrap().1.len();
+    for (server, _) in &servers {
+        let asked = server.asked("").len();
         assert!((20..120).contains(&asked), "asked {asked} times in ten minutes");
     }
 }
@@ -260,4 +186,48 @@ fn pauses_grow_to_a_bound_and_differ() {
     assert!(all[0] >= FIRST_PAUSE / 2 && all[0] < FIRST_PAUSE, "{all:?}");
     assert!(all.iter().all(|one| *one < LONGEST_PAUSE), "{all:?}");
     assert!(all[8..].iter().all(|one| *one >= LONGEST_PAUSE / 2), "{all:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_in_pages_is_told_in_parts_that_end_with_all() {
+    let (asked, told) = play_as(
+        vec![
+            page("5", vec![object("a", "1"), object("b", "2")], "x"),
+            page("5", vec![object("c", "3")], "y"),
+            page("5", vec![], ""),
+            TellsAndHangs(vec![event("MODIFIED", object("a", "7"))]),
+        ],
+        true,
+    )
+    .await;
+    assert_eq!(
+        asked,
+        ["list page 2", "list page 2 of x", "list page 2 of y", "watch 5", "watch 7"],
+        "no version: with one the limit is ignored"
+    );
+    let parts = ["first [\"a\", \"b\"]", "then [\"c\"]", "then []", "all []"];
+    assert_eq!(told, [&parts[..], &["answers", "changed a"]].concat());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_whose_next_page_expired_begins_anew_and_not_without_end() {
+    let expired = || Says(410, status(410, "The provided continue parameter is too old"));
+    let a_page = |name: &str| page("5", vec![object(name, "1")], "x");
+    let answers =
+        vec![a_page("a"), expired(), a_page("b"), expired(), page("9", vec![object("c", "1")], "")];
+    let (asked, told) = play_as(answers, true).await;
+    assert_eq!(
+        asked,
+        [
+            "list page 2",
+            "list page 2 of x",
+            "list page 2",
+            "list page 2 of x",
+            "list page 2",
+            "watch 9"
+        ]
+    );
+    assert_eq!(told[..2], ["first [\"a\"]", "first [\"b\"]"]);
+    assert!(told[2].starts_with("silent: The provided continue parameter"), "{told:?}");
+    assert_eq!(told[3..], ["first [\"c\"]", "all []"]);
 }

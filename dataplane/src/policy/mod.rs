@@ -2,9 +2,34 @@
 //!
 //! Decides how elements look in the kernel and that every change is one
 //! transaction. Which elements there are is the agent's.
+//!
+//! | room | what it decides |
+//! |---|---|
+//! | `sets` | which sets and maps there are |
+//! | `elements` | an element as keys and values, many as messages: pure |
+//! | `rules` | the chains and what they say: pure |
+//! | `table` | what is sent: all anew, a change, nothing left; and whether it is all there |
+//! | `drops` | what was dropped, as counted |
+
+mod drops;
+mod elements;
+mod rules;
+mod sets;
+mod table;
 
 use std::net::IpAddr;
 use std::sync::Arc;
+
+pub(crate) use drops::drops;
+pub(crate) use sets::TABLE;
+pub(crate) use table::{change, present, remove, replace};
+
+/// What can be chosen of the rules.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Whether packets that are dropped are also told of, some of them.
+    pub log_drops: bool,
+}
 
 /// As seen from the pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

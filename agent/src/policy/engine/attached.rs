@@ -1,0 +1,310 @@
+//! The pods of this node: decides what isolates them, what of the cluster's picture of them counts,
+//! and which pairs of addresses are a pod's own.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use flock_dataplane::policy::{Direction, Element, Profile};
+
+use super::Engine;
+use super::holders::{Held, Rank};
+use super::kinds::KindKey;
+use super::pool::Shift;
+use super::profile::{self, Rules};
+use crate::policy::labels::Labels;
+use crate::policy::model::{NamedPort, PolicyKey};
+use crate::source::PodKey;
+
+/// 0 is none, 1 is [`Profile::CLOSED`].
+pub(super) const FIRST_PROFILE: u32 = Profile::CLOSED.0 + 1;
+/// Pairs are a square: with more addresses of a family than this, only each with itself.
+const MAX_PAIRED: usize = 32;
+
+const DIRECTIONS: [Direction; 2] = [Direction::Ingress, Direction::Egress];
+
+/// A pod that is attached to this node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Local {
+    /// Its name.
+    pub key: PodKey,
+    /// Its labels.
+    pub labels: Arc<Labels>,
+    /// Its named ports.
+    pub ports: Arc<[NamedPort]>,
+    /// Every address of it that this node delivers: its own, extra ones and anycast.
+    pub addresses: Box<[IpAddr]>,
+}
+
+/// What isolates a pod in one direction.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Isolation {
+    /// What its packets are held against; `None`: it is not isolated, also where policies select it
+    /// that allow everything.
+    pub profile: Option<Profile>,
+    /// The policies that select it and speak of this direction.
+    pub policies: Vec<PolicyKey>,
+}
+
+#[derive(Debug)]
+pub(super) struct Attached {
+    local: Local,
+    /// By direction, as in [`DIRECTIONS`].
+    profiles: [Option<u32>; 2],
+    own: BTreeSet<(IpAddr, IpAddr)>,
+}
+
+impl Attached {
+    pub(super) fn subjects(&self, link: &Arc<str>) -> impl Iterator<Item = Element> {
+        let held = DIRECTIONS.into_iter().zip(self.profiles);
+        held.filter_map(|(direction, profile)| Some(subject(link, direction, profile?)))
+    }
+}
+
+fn subject(link: &Arc<str>, direction: Direction, profile: u32) -> Element {
+    Element::Subject { direction, ifname: link.clone(), profile: Profile(profile) }
+}
+
+/// A pair as an element.
+pub(super) fn own((source, destination): (IpAddr, IpAddr)) -> Element {
+    Element::Own { source, destination }
+}
+
+impl Engine {
+    /// The pod behind a host link, from now on; `None`: no pod.
+    pub fn set_local(&mut self, ifname: &Arc<str>, local: Option<Local>) {
+        let before = self.attached.get(ifname).map(|attached| &attached.local);
+        if before == local.as_ref() {
+            return;
+        }
+        let keys: BTreeSet<PodKey> =
+            before.into_iter().chain(&local).map(|local| local.key.clone()).collect();
+        let keys: Vec<PodKey> = keys.into_iter().collect();
+        if local.is_none() {
+            self.let_go(ifname);
+        }
+        self.change_pods(&keys, |engine| engine.place(ifname, local));
+        self.isolate(std::slice::from_ref(ifname));
+    }
+
+    /// What isolates the pod behind a link.
+    pub fn isolation(&self, ifname: &str, direction: Direction) -> Isolation {
+        let Some(Attached { local, profiles, .. }) = self.attached.get(ifname) else {
+            return Isolation::default();
+        };
+        let selecting = self.policies.selecting(&local.key.namespace, &local.labels);
+        let speaking = selecting.filter(|policy| match direction {
+            Direction::Ingress => policy.ingress.is_some(),
+            Direction::Egress => policy.egress.is_some(),
+        });
+        let [ingress, egress] = *profiles;
+        let profile = match direction {
+            Direction::Ingress => ingress,
+            Direction::Egress => egress,
+        };
+        let policies = speaking.map(|policy| policy.policy.key.clone()).collect();
+        Isolation { profile: profile.map(Profile), policies }
+    }
+
+    fn place(&mut self, ifname: &Arc<str>, local: Option<Local>) {
+        let known = self.attached.get(ifname).map(|attached| attached.local.key.clone());
+        if let Some(key) = known
+            && let Some(links) = self.links.get_mut(&key)
+        {
+            links.remove(ifname);
+            if links.is_empty() {
+                self.links.remove(&key);
+            }
+        }
+        let Some(local) = local else {
+            self.attached.remove(ifname);
+            return;
+        };
+        self.links.entry(local.key.clone()).or_default().insert(ifname.clone());
+        match self.attached.get_mut(ifname) {
+            Some(attached) => attached.local = local,
+            None => {
+                let attached = Attached { local, profiles: [None; 2], own: BTreeSet::new() };
+                self.attached.insert(ifname.clone(), attached);
+            }
+        }
+    }
+
+    /// What a pod has by all that is known of it: by its attachments, and by the API server. What is
+    /// known here of an attachment is newer than what comes around by the API server, if both
+    /// speak of the same pod (and not of two that had the name one after the other).
+    pub(super) fn held(&self, pod: &PodKey) -> Vec<Held> {
+        let namespace = self.kinds.namespace(&pod.namespace);
+        let kind = |labels: &Arc<Labels>, ports: &Arc<[NamedPort]>| KindKey {
+            namespace: namespace.clone(),
+            labels: labels.clone(),
+            ports: ports.clone(),
+        };
+        let links = self.links.get(pod).into_iter().flatten();
+        let locals = links.filter_map(|link| Some(&self.attached.get(link)?.local));
+        let mut held = Vec::new();
+        let mut hold = |addresses: &[IpAddr], kind: &KindKey, rank: Rank| {
+            let one = |address: &IpAddr| Held { address: *address, kind: kind.clone(), rank };
+            held.extend(addresses.iter().map(one));
+        };
+        for local in locals.clone() {
+            hold(&local.addresses, &kind(&local.labels, &local.ports), Rank::Here);
+        }
+        if let Some(peer) = self.cluster.peers.get(pod) {
+            let same = |local: &&super::Local| {
+                peer.addresses.iter().any(|address| local.addresses.contains(address))
+            };
+            let kind = match locals.clone().find(same) {
+                Some(local) => kind(&local.labels, &local.ports),
+                None => kind(&peer.labels, &peer.ports),
+            };
+            hold(&peer.addresses, &kind, Rank::Own);
+            hold(&peer.claimed, &kind, Rank::Claim);
+        }
+        held
+    }
+
+    /// Holds the pods behind these links against what policies say now.
+    pub(super) fn isolate(&mut self, links: &[Arc<str>]) {
+        let mut moves: Vec<(Arc<str>, usize, Option<u32>, Option<Arc<Rules>>)> = Vec::new();
+        for link in links {
+            let Some(Attached { local, profiles, .. }) = self.attached.get(link) else { continue };
+            for (place, (direction, before)) in DIRECTIONS.into_iter().zip(profiles).enumerate() {
+                let selecting = self.policies.selecting(&local.key.namespace, &local.labels);
+                let ports = &local.ports;
+                let rules =
+                    profile::rules(selecting, direction, ports, &self.policies, &self.ranges);
+                moves.push((link.clone(), place, *before, rules.map(Arc::new)));
+            }
+        }
+        moves.iter().filter_map(|step| step.2).for_each(|number| self.profiles.release(number));
+        let known = |rules: &Option<Arc<Rules>>| {
+            rules.as_ref().is_none_or(|rules| self.profiles.knows(rules))
+        };
+        let (known, new): (Vec<_>, Vec<_>) = moves.into_iter().partition(|step| known(&step.3));
+        for (link, place, before, rules) in known.into_iter().chain(new) {
+            let after = rules.map(|rules| match rules.is_empty() {
+                true => Profile::CLOSED.0,
+                false => self.profiles.adopt(before, rules),
+            });
+            self.hold_against(&link, place, after);
+        }
+        for shift in self.profiles.settle() {
+            self.profile_shifts(&shift);
+        }
+        for link in links {
+            self.own_of(link);
+        }
+    }
+
+    fn hold_against(&mut self, link: &Arc<str>, place: usize, after: Option<u32>) {
+        let Some(attached) = self.attached.get_mut(link) else { return };
+        let direction = DIRECTIONS.get(place).copied();
+        let (Some(direction), Some(known)) = (direction, attached.profiles.get_mut(place)) else {
+            return;
+        };
+        let before = std::mem::replace(known, after);
+        if before != after {
+            let subject = |profile| subject(link, direction, profile);
+            before.map(subject).into_iter().for_each(|element| self.pending.remove(element));
+            after.map(subject).into_iter().for_each(|element| self.pending.add(element));
+        }
+    }
+
+    /// A pod goes: whatever is said of its link.
+    fn let_go(&mut self, link: &Arc<str>) {
+        let Some(attached) = self.attached.get(link) else { return };
+        for profile in attached.profiles.into_iter().flatten() {
+            self.profiles.release(profile);
+        }
+        for place in 0..DIRECTIONS.len() {
+            self.hold_against(link, place, None);
+        }
+        for shift in self.profiles.settle() {
+            self.profile_shifts(&shift);
+        }
+        self.own_of(link);
+    }
+
+    /// A profile means something else: what it allows to anybody and to every class.
+    fn profile_shifts(&mut self, shift: &Shift<Rules>) {
+        let sides = [(&shift.before, false), (&shift.after, true)];
+        for (rules, comes) in sides.into_iter().filter_map(|(side, c)| Some((side.as_ref()?, c))) {
+            let number = shift.number;
+            let classes = self.classes.iter().flat_map(|(class, key)| {
+                let ports = profile::to_class(rules, key).into_iter();
+                ports.map(move |ports| profile::allowed(number, class, ports))
+            });
+            for element in profile::to_anybody(number, rules).chain(classes) {
+                match comes {
+                    true => self.pending.add(element),
+                    false => self.pending.remove(element),
+                }
+            }
+        }
+    }
+
+    /// Somebody else has some of these addresses too, or not any more.
+    pub(super) fn own_anew(&mut self, addresses: &BTreeSet<IpAddr>) {
+        let here = |address: &&IpAddr| {
+            self.addresses.get(address).is_some_and(|entry| entry.holders.is_here())
+        };
+        let here: Vec<IpAddr> = addresses.iter().filter(here).copied().collect();
+        if here.is_empty() {
+            return;
+        }
+        let concerned = self.attached.iter().filter(|(_, attached)| {
+            attached.local.addresses.iter().any(|address| here.contains(address))
+        });
+        let links: Vec<Arc<str>> = concerned.map(|(link, _)| link.clone()).collect();
+        for link in links {
+            self.own_of(&link);
+        }
+    }
+
+    /// The pairs of addresses of the pod behind a link.
+    fn own_of(&mut self, link: &Arc<str>) {
+        let Some(attached) = self.attached.get(link) else { return };
+        let isolated = attached.profiles.iter().any(Option::is_some);
+        let now = if isolated { self.pairs(&attached.local) } else { BTreeSet::new() };
+        let Some(attached) = self.attached.get_mut(link) else { return };
+        let before = std::mem::replace(&mut attached.own, now.clone());
+        for pair in now.difference(&before) {
+            let uses = self.own.entry(*pair).or_default();
+            *uses += 1;
+            if *uses == 1 {
+                self.pending.add(own(*pair));
+            }
+        }
+        for pair in before.difference(&now) {
+            let Some(uses) = self.own.get_mut(pair) else { continue };
+            *uses -= 1;
+            if *uses == 0 {
+                self.own.remove(pair);
+                self.pending.remove(own(*pair));
+            }
+        }
+    }
+
+    /// Addresses that another pod has too are nobody's own: a packet to one may be for the other.
+    fn pairs(&self, local: &Local) -> BTreeSet<(IpAddr, IpAddr)> {
+        let held = self.held(&local.key);
+        let alone = |address: &&IpAddr| {
+            let Some(entry) = self.addresses.get(address) else { return false };
+            let mine = held.iter().filter(|held| held.address == **address);
+            let mine = mine.filter(|held| entry.holders.counts(held.rank)).count();
+            entry.holders.in_effect() == mine
+        };
+        let alone: BTreeSet<IpAddr> = local.addresses.iter().filter(alone).copied().collect();
+        let (four, six): (Vec<IpAddr>, Vec<IpAddr>) = alone.into_iter().partition(IpAddr::is_ipv4);
+        let mut pairs = BTreeSet::new();
+        for family in [four, six] {
+            let all = family.len() <= MAX_PAIRED;
+            for source in &family {
+                let others = family.iter().filter(|other| all || *other == source);
+                pairs.extend(others.map(|destination| (*source, *destination)));
+            }
+        }
+        pairs
+    }
+}

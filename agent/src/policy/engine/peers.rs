@@ -1,0 +1,205 @@
+//! Policies as the engine has them: decides what the peers of a rule are as one thing with a number,
+//! and which of those things and which names of ports are in force.
+//!
+//! The peers of a rule are taken together, because a rule does not tell them apart: a list of a
+//! thousand blocks is one thing, and whoever is in it has one class.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::policy::blocks::{self, Piece, Span};
+use crate::policy::labels::Selector;
+use crate::policy::model::{Peer, Policy, PolicyKey, Protocol, Rule};
+use crate::policy::ports::PortSet;
+
+/// The number of no peers: anybody.
+pub(super) const ANYBODY: u32 = 0;
+
+/// The peers of a rule.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct Peers {
+    /// Pods that any of these select.
+    pub(super) pods: Vec<(Scope, Arc<Selector>)>,
+    /// Addresses.
+    pub(super) spans: Vec<Span>,
+}
+
+/// Pods of which namespaces.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Scope {
+    /// Of the policy's own.
+    Own(Arc<str>),
+    /// Of those that this selects.
+    Selected(Selector),
+}
+
+/// A rule in force.
+#[derive(Debug)]
+pub(super) struct Lowered {
+    /// The number of its peers, or [`ANYBODY`].
+    pub(super) peers: u32,
+    pub(super) ports: PortSet,
+}
+
+/// A policy in force. Rules that allow nobody are left out.
+#[derive(Debug)]
+pub(super) struct InForce {
+    pub(super) policy: Arc<Policy>,
+    pub(super) ingress: Option<Vec<Lowered>>,
+    pub(super) egress: Option<Vec<Lowered>>,
+}
+
+impl InForce {
+    fn rules(&self) -> impl Iterator<Item = &Lowered> {
+        self.ingress.iter().chain(&self.egress).flatten()
+    }
+
+    fn named(&self) -> impl Iterator<Item = &(Protocol, Arc<str>)> {
+        self.egress.iter().flatten().flat_map(|rule| &rule.ports.named)
+    }
+}
+
+/// Something with a number that several policies may speak of.
+#[derive(Debug, Default)]
+struct Counted {
+    number: u32,
+    uses: u32,
+}
+
+/// All policies.
+#[derive(Debug, Default)]
+pub(super) struct Policies {
+    /// By name.
+    pub(super) in_force: BTreeMap<PolicyKey, InForce>,
+    /// Peers, by their number. Numbers are not used again.
+    pub(super) peers: BTreeMap<u32, Arc<Peers>>,
+    numbers: HashMap<Arc<Peers>, Counted>,
+    /// Names of ports that what is sent may depend on.
+    names: BTreeMap<(Protocol, Arc<str>), Counted>,
+    last_number: u32,
+    /// The address space, as blocks cut it.
+    pub(super) pieces: Vec<Piece>,
+}
+
+impl Policies {
+    /// These from now on. Returns the peers that are new.
+    pub(super) fn set(&mut self, wanted: &BTreeMap<PolicyKey, Arc<Policy>>) -> BTreeSet<u32> {
+        let newest = self.last_number;
+        // First what comes, then what goes: what both speak of keeps its number.
+        let mut gone = Vec::new();
+        for (key, policy) in wanted {
+            let known = self.in_force.get(key).map(|known| &known.policy);
+            if known.is_some_and(|known| Arc::ptr_eq(known, policy) || known == policy) {
+                continue;
+            }
+            let lowered = self.lower(policy);
+            gone.extend(self.in_force.insert(key.clone(), lowered));
+        }
+        gone.extend(
+            self.in_force.extract_if(.., |key, _| !wanted.contains_key(key)).map(|(_, p)| p),
+        );
+        for policy in gone {
+            self.forget(&policy);
+        }
+        let spans = self.peers.iter().map(|(number, peers)| (*number, peers.spans.as_slice()));
+        self.pieces = blocks::partition(spans);
+        self.peers.range(newest.saturating_add(1)..).map(|(number, _)| *number).collect()
+    }
+
+    /// Those of a namespace that select what has these labels.
+    pub(super) fn selecting<'a>(
+        &'a self,
+        namespace: &str,
+        labels: &'a crate::policy::Labels,
+    ) -> impl Iterator<Item = &'a InForce> {
+        let first = PolicyKey { namespace: namespace.to_owned(), name: String::new() };
+        let namespace = first.namespace.clone();
+        self.in_force
+            .range(first..)
+            .take_while(move |(key, _)| key.namespace == namespace)
+            .map(|(_, policy)| policy)
+            .filter(|policy| policy.policy.pods.matches(labels))
+    }
+
+    /// The number of a port's name, where what is sent may depend on it.
+    pub(super) fn name(&self, protocol: Protocol, name: &Arc<str>) -> Option<u32> {
+        if self.names.is_empty() {
+            return None;
+        }
+        self.names.get(&(protocol, name.clone())).map(|known| known.number)
+    }
+
+    /// Every range of ports of every rule.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = (Protocol, u16, u16)> {
+        let rules = self.in_force.values().flat_map(InForce::rules);
+        rules.flat_map(|rule| rule.ports.ranges.iter().copied())
+    }
+
+    fn lower(&mut self, policy: &Arc<Policy>) -> InForce {
+        let namespace: Arc<str> = policy.key.namespace.as_str().into();
+        let mut lower = |rules: &Option<Vec<Rule>>| -> Option<Vec<Lowered>> {
+            let rules = rules.as_ref()?.iter();
+            Some(rules.filter_map(|rule| self.rule(&namespace, rule)).collect())
+        };
+        let (ingress, egress) = (lower(&policy.ingress), lower(&policy.egress));
+        let in_force = InForce { policy: policy.clone(), ingress, egress };
+        for name in in_force.named() {
+            if !self.names.contains_key(name) {
+                self.last_number = self.last_number.wrapping_add(1);
+            }
+            let known = self.names.entry(name.clone());
+            known.or_insert(Counted { number: self.last_number, uses: 0 }).uses += 1;
+        }
+        in_force
+    }
+
+    fn rule(&mut self, namespace: &Arc<str>, rule: &Rule) -> Option<Lowered> {
+        let ports = PortSet::of(rule.ports.as_deref());
+        let Some(listed) = &rule.peers else { return Some(Lowered { peers: ANYBODY, ports }) };
+        let mut peers = Peers { pods: Vec::new(), spans: Vec::new() };
+        for peer in listed {
+            match peer {
+                Peer::Pods { namespaces, pods } => {
+                    let own = || Scope::Own(namespace.clone());
+                    let scope = namespaces.clone().map_or_else(own, Scope::Selected);
+                    peers.pods.push((scope, Arc::new(pods.clone())));
+                }
+                Peer::Block { cidr, except } => peers.spans.extend(blocks::without(cidr, except)),
+                Peer::Nobody => {}
+            }
+        }
+        peers.pods.sort_unstable();
+        peers.pods.dedup();
+        peers.spans = blocks::union(peers.spans);
+        if peers.pods.is_empty() && peers.spans.is_empty() {
+            return None;
+        }
+        let peers = Arc::new(peers);
+        let known = self.numbers.entry(peers.clone()).or_insert_with(|| {
+            self.last_number = self.last_number.wrapping_add(1);
+            self.peers.insert(self.last_number, peers);
+            Counted { number: self.last_number, uses: 0 }
+        });
+        known.uses += 1;
+        Some(Lowered { peers: known.number, ports })
+    }
+
+    fn forget(&mut self, policy: &InForce) {
+        for rule in policy.rules() {
+            let Some(peers) = self.peers.get(&rule.peers) else { continue };
+            let Some(known) = self.numbers.get_mut(peers) else { continue };
+            known.uses -= 1;
+            if known.uses == 0 {
+                self.numbers.remove(peers);
+                self.peers.remove(&rule.peers);
+            }
+        }
+        for name in policy.named() {
+            let Some(known) = self.names.get_mut(name) else { continue };
+            known.uses -= 1;
+            if known.uses == 0 {
+                self.names.remove(name);
+            }
+        }
+    }
+}

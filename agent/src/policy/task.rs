@@ -1,0 +1,388 @@
+//! The task that owns the engine: what the source tells, and which pods there are, goes in; the
+//! kernel gets the difference. Decides when the kernel is changed, when it is given everything anew,
+//! and what is said when it refuses.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use flock_dataplane::policy::{Change, Direction, Element, Layout, Profile};
+use flock_dataplane::{Dataplane, Error as KernelError};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use super::engine::{Engine, Local};
+use super::gate::{Attached, Gate, Request, Standing};
+use crate::incidents::{Incident, Incidents};
+use crate::log::Lasting;
+use crate::metrics::Metrics;
+use crate::news::News;
+use crate::source::{Cluster, PodFacts, PodKey, Source, World};
+
+/// Requests that are taken together, so that a burst of pods is few transactions.
+const AT_ONCE: usize = 64;
+/// When what the kernel refused is tried again.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// What the task works with.
+#[allow(missing_docs, reason = "each is what its type says")]
+pub struct Parts {
+    pub source: Source,
+    pub dataplane: Dataplane,
+    pub metrics: Arc<Metrics>,
+    pub incidents: Incidents,
+    pub news: News,
+}
+
+/// Starts the task. The kernel is not touched before [`Gate::begin`].
+pub fn start(parts: Parts) -> Gate {
+    let clusters = parts.source.cluster();
+    let worlds = parts.source.changes();
+    let (publish, standing) = watch::channel(Standing::default());
+    let (gate, requests) = Gate::new(standing, clusters.clone());
+    let task = Task {
+        world: worlds.borrow().clone(),
+        cluster: Arc::default(),
+        clusters,
+        worlds,
+        engine: Engine::default(),
+        attached: HashMap::new(),
+        by_pod: HashMap::new(),
+        begun: false,
+        closed: HashSet::new(),
+        kernel: Kernel::Unsure,
+        layout: Layout::default(),
+        retry_at: None,
+        trouble: Lasting::default(),
+        publish,
+        parts,
+    };
+    tokio::spawn(task.run(requests));
+    gate
+}
+
+/// What the kernel has, as far as is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kernel {
+    /// What another life left, or what somebody else did to it: the next change replaces everything.
+    Unsure,
+    /// No table.
+    Absent,
+    /// What the engine had when its changes were last taken.
+    InStep,
+}
+
+/// Who waits for the kernel.
+enum Waiting {
+    Admitted(Arc<str>, oneshot::Sender<Result<(), String>>),
+    Begun(oneshot::Sender<()>),
+    Asks(Box<dyn FnOnce(&View<'_>) + Send>),
+}
+
+/// What can be asked about.
+pub struct View<'a> {
+    /// What is decided.
+    pub engine: &'a Engine,
+    /// The pods of this node.
+    pub attached: &'a HashMap<Arc<str>, Attached>,
+    /// What was told of this node.
+    pub world: &'a World,
+    /// What was told of all.
+    pub cluster: &'a Cluster,
+}
+
+struct Task {
+    parts: Parts,
+    worlds: watch::Receiver<Arc<World>>,
+    clusters: watch::Receiver<Arc<Cluster>>,
+    /// What the engine knows of both.
+    world: Arc<World>,
+    cluster: Arc<Cluster>,
+    engine: Engine,
+    attached: HashMap<Arc<str>, Attached>,
+    by_pod: HashMap<PodKey, Vec<Arc<str>>>,
+    begun: bool,
+    /// Links that were closed because not everything is known.
+    closed: HashSet<Arc<str>>,
+    kernel: Kernel,
+    layout: Layout,
+    retry_at: Option<Instant>,
+    trouble: Lasting,
+    publish: watch::Sender<Standing>,
+}
+
+impl Task {
+    async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
+        loop {
+            let mut waiting = Vec::new();
+            let retry = async {
+                match self.retry_at {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                request = requests.recv() => match request {
+                    Some(request) => self.take(request, &mut waiting),
+                    None => return,
+                },
+                changed = self.worlds.changed() => if changed.is_err() { return },
+                changed = self.clusters.changed() => if changed.is_err() { return },
+                () = retry => self.retry_at = None,
+            }
+            while waiting.len() < AT_ONCE
+                && let Ok(request) = requests.try_recv()
+            {
+                self.take(request, &mut waiting);
+            }
+            self.look();
+            self.settle(&waiting).await;
+            self.answer(waiting);
+        }
+    }
+
+    fn take(&mut self, request: Request, waiting: &mut Vec<Waiting>) {
+        match request {
+            Request::Begin(attached, done) => {
+                self.begun = true;
+                attached.into_iter().for_each(|attached| self.attach(attached));
+                waiting.push(Waiting::Begun(done));
+            }
+            Request::Admit(attached, answer) => {
+                waiting.push(Waiting::Admitted(attached.ifname.clone(), answer));
+                self.attach(attached);
+            }
+            Request::Release(ifname) => self.detach(&ifname),
+            Request::Recheck => self.kernel = Kernel::Unsure,
+            Request::Ask(question) => waiting.push(Waiting::Asks(question)),
+        }
+    }
+
+    fn attach(&mut self, attached: Attached) {
+        let links = self.by_pod.entry(attached.pod.clone()).or_default();
+        if !links.contains(&attached.ifname) {
+            links.push(attached.ifname.clone());
+        }
+        // Of the newest picture: whoever comes was told of just now.
+        let local = local(&attached, &self.worlds.borrow());
+        self.engine.set_local(&attached.ifname, Some(local));
+        self.attached.insert(attached.ifname.clone(), attached);
+    }
+
+    fn detach(&mut self, ifname: &Arc<str>) {
+        let Some(attached) = self.attached.remove(ifname) else { return };
+        if let Some(links) = self.by_pod.get_mut(&attached.pod) {
+            links.retain(|link| link != ifname);
+            if links.is_empty() {
+                self.by_pod.remove(&attached.pod);
+            }
+        }
+        self.closed.remove(ifname);
+        self.engine.set_local(ifname, None);
+    }
+
+    /// Tells the engine what was told since the last look.
+    fn look(&mut self) {
+        let world = self.worlds.borrow_and_update().clone();
+        let before = std::mem::replace(&mut self.world, world);
+        for pod in self.world.pods.differing(&before.pods) {
+            for ifname in self.by_pod.get(&pod).into_iter().flatten() {
+                if let Some(attached) = self.attached.get(ifname) {
+                    self.engine.set_local(ifname, Some(local(attached, &self.world)));
+                }
+            }
+        }
+        let cluster = self.clusters.borrow_and_update().clone();
+        if !Arc::ptr_eq(&cluster, &self.cluster) {
+            self.engine.set_cluster(&cluster);
+            self.cluster = cluster;
+        }
+        let config = self.world.node.config();
+        let layout = Layout { log_drops: config.is_some_and(|config| config.log_drops) };
+        if layout != self.layout {
+            self.layout = layout;
+            self.kernel = Kernel::Unsure;
+        }
+    }
+
+    /// Gives the kernel what it lacks.
+    async fn settle(&mut self, waiting: &[Waiting]) {
+        if !self.begun {
+            return;
+        }
+        let comes = waiting.iter().any(|one| matches!(one, Waiting::Admitted(..)));
+        let began = Instant::now();
+        let outcome = if !self.cluster.complete {
+            self.kernel = Kernel::Unsure;
+            self.close(waiting).await.map(|()| Standing::Waiting)
+        } else if self.retry_at.is_some() && !comes {
+            // It was refused just now, and is tried again when its time has come.
+            return;
+        } else {
+            self.bring_in_step(began).await
+        };
+        match outcome {
+            Ok(standing) => self.is_well(standing),
+            Err(error) => self.is_refused(&error),
+        }
+    }
+
+    async fn bring_in_step(&mut self, began: Instant) -> Result<Standing, KernelError> {
+        let dataplane = &self.parts.dataplane;
+        let active = self.engine.is_active();
+        match self.kernel {
+            Kernel::Absent if !active => self.engine.forget_changes(),
+            _ if !active => {
+                dataplane.remove_policy().await?;
+                self.engine.forget_changes();
+                self.kernel = Kernel::Absent;
+            }
+            Kernel::InStep => {
+                let change = self.engine.take_change();
+                if !change.is_empty() {
+                    self.kernel = Kernel::Unsure;
+                    match dataplane.change_policy(change).await {
+                        Err(KernelError::PolicyGone) => self.replace().await?,
+                        other => other?,
+                    }
+                    self.kernel = Kernel::InStep;
+                    self.parts.metrics.policy.updated(began.elapsed());
+                }
+            }
+            Kernel::Unsure | Kernel::Absent => {
+                self.replace().await?;
+                self.parts.metrics.policy.updated(began.elapsed());
+            }
+        }
+        self.closed.clear();
+        Ok(match active {
+            true => Standing::InForce {
+                policies: self.cluster.policies.len(),
+                isolated: self.engine.isolated(),
+            },
+            false => Standing::Idle,
+        })
+    }
+
+    async fn replace(&mut self) -> Result<(), KernelError> {
+        self.kernel = Kernel::Unsure;
+        let elements = self.engine.elements();
+        self.engine.forget_changes();
+        self.parts.dataplane.replace_policy(self.layout, elements).await?;
+        self.kernel = Kernel::InStep;
+        Ok(())
+    }
+
+    /// Not everything is known: whoever comes and is isolated by what is known gets nothing at all.
+    /// What is in the kernel for others stays as it is.
+    async fn close(&mut self, waiting: &[Waiting]) -> Result<(), KernelError> {
+        let mut elements = Vec::new();
+        for one in waiting {
+            let Waiting::Admitted(ifname, _) = one else { continue };
+            if self.closed.insert(ifname.clone()) {
+                let isolation = self.engine.isolation(ifname);
+                let directions = [
+                    (Direction::Ingress, !isolation.ingress.is_empty()),
+                    (Direction::Egress, !isolation.egress.is_empty()),
+                ];
+                let closed = directions.into_iter().filter(|(_, isolated)| *isolated);
+                elements.extend(closed.map(|(direction, _)| Element::Subject {
+                    direction,
+                    ifname: ifname.clone(),
+                    profile: Profile::CLOSED,
+                }));
+            }
+        }
+        if elements.is_empty() {
+            return Ok(());
+        }
+        let dataplane = &self.parts.dataplane;
+        let fresh = Change { removed: Vec::new(), added: elements.clone() };
+        let outcome = match dataplane.change_policy(fresh).await {
+            Err(KernelError::PolicyGone) => {
+                dataplane.replace_policy(self.layout, elements).await
+            }
+            // Another life may have left one of the same name.
+            Err(_) => {
+                let again = Change { removed: elements.clone(), added: elements };
+                dataplane.change_policy(again).await
+            }
+            Ok(()) => Ok(()),
+        };
+        outcome.inspect_err(|_| self.closed.clear())
+    }
+
+    fn is_well(&mut self, standing: Standing) {
+        self.retry_at = None;
+        self.trouble.is_over();
+        self.tell(standing);
+    }
+
+    fn is_refused(&mut self, error: &KernelError) {
+        self.kernel = Kernel::Unsure;
+        self.retry_at = Some(Instant::now() + RETRY);
+        self.parts.metrics.policy.failed();
+        let reason = error.to_string();
+        if self.trouble.is_news(&reason) {
+            tracing::error!(
+                error = reason,
+                "network policies cannot be put in force; what was in force stays, trying again"
+            );
+            self.parts.incidents.tell(Incident::PolicyFailed { reason: reason.clone() });
+        }
+        self.tell(Standing::Failing(reason));
+    }
+
+    fn tell(&self, standing: Standing) {
+        let news = self.publish.send_if_modified(|known| {
+            let news = *known != standing;
+            if news {
+                *known = standing;
+            }
+            news
+        });
+        if news {
+            self.parts.news.ring();
+        }
+    }
+
+    fn answer(&self, waiting: Vec<Waiting>) {
+        let standing = self.publish.borrow().clone();
+        for one in waiting {
+            match one {
+                Waiting::Begun(done) => drop(done.send(())),
+                Waiting::Admitted(ifname, answer) => {
+                    let _ = answer.send(self.verdict(&standing, &ifname));
+                }
+                Waiting::Asks(question) => question(&View {
+                    engine: &self.engine,
+                    attached: &self.attached,
+                    world: &self.world,
+                    cluster: &self.cluster,
+                }),
+            }
+        }
+    }
+
+    /// A pod that nothing isolates needs nothing in the kernel.
+    fn verdict(&self, standing: &Standing, ifname: &Arc<str>) -> Result<(), String> {
+        match standing {
+            Standing::Failing(reason) if self.engine.isolation(ifname).is_some() => Err(format!(
+                "network policies isolate this pod, and the kernel refuses them: {reason}"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What the engine is to know of an attachment.
+fn local(attached: &Attached, world: &World) -> Local {
+    let facts = world.pods.get(&attached.pod).filter(|facts| facts.has_uid(&attached.uid));
+    let facts: Option<&PodFacts> = facts.map(AsRef::as_ref);
+    Local {
+        key: attached.pod.clone(),
+        labels: facts.map(|facts| facts.labels.clone()).unwrap_or_default(),
+        ports: facts.map(|facts| facts.ports.clone()).unwrap_or_default(),
+        addresses: attached.addresses.clone(),
+    }
+}

@@ -1,0 +1,152 @@
+//! What people ask about policies: who is isolated by what, and what was dropped. Decides how it is put.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use flock_dataplane::policy::{Direction, Dropped};
+
+use super::gate::{Attached, Standing};
+use super::model::{Policy, PolicyKey, Rule};
+use super::task::View;
+use super::words;
+use crate::cli::policy::{
+    PolicyPod, PolicyReport, PolicyRow, PolicyRule, PolicyShowArgs, PolicySide, PolicyState,
+};
+use crate::pods::Pods;
+use crate::source::PodKey;
+
+/// What was dropped for whom, since the rules were last made anew.
+pub async fn dropped(pods: &Pods) -> Vec<(PodKey, Dropped)> {
+    if !matches!(pods.gate.standing(), Standing::InForce { .. } | Standing::Failing(_)) {
+        return Vec::new();
+    }
+    let Ok(counted) = pods.dataplane.policy_drops().await else { return Vec::new() };
+    let name = |view: &View<'_>, dropped: Dropped| {
+        let attached = view.attached.get(dropped.ifname.as_str())?;
+        Some((attached.pod.clone(), dropped))
+    };
+    let named = pods
+        .gate
+        .ask(move |view| counted.into_iter().filter_map(|one| name(view, one)).collect())
+        .await;
+    named.unwrap_or_default()
+}
+
+/// `policy show`.
+pub async fn report(pods: &Pods, args: PolicyShowArgs) -> Result<PolicyReport, String> {
+    let standing = pods.gate.standing();
+    let counted = match pods.dataplane.policy_drops().await {
+        Ok(counted) => counted,
+        Err(_) => Vec::new(),
+    };
+    let counted: HashMap<(String, Direction), Dropped> =
+        counted.into_iter().map(|one| ((one.ifname.clone(), one.direction), one)).collect();
+    let wanted = args.pod.map(|pod| pod.0);
+    let look = move |view: &View<'_>| look(view, &standing, wanted.as_ref(), &counted);
+    pods.gate.ask(look).await.ok_or_else(|| "the agent is stopping".to_owned())
+}
+
+fn look(
+    view: &View<'_>,
+    standing: &Standing,
+    wanted: Option<&PodKey>,
+    counted: &HashMap<(String, Direction), Dropped>,
+) -> PolicyReport {
+    let mut selected: BTreeMap<PolicyKey, usize> = BTreeMap::new();
+    let mut pods = Vec::new();
+    for (ifname, attached) in view.attached {
+        let isolation = view.engine.isolation(ifname);
+        let mut both: Vec<&PolicyKey> = isolation.ingress.iter().chain(&isolation.egress).collect();
+        both.sort_unstable();
+        both.dedup();
+        for key in both {
+            *selected.entry(key.clone()).or_default() += 1;
+        }
+        if wanted.is_none_or(|wanted| *wanted == attached.pod) {
+            let side = |direction, policies: &[PolicyKey]| {
+                let dropped = counted.get(&(ifname.to_string(), direction));
+                side(view, direction, policies, dropped)
+            };
+            pods.push(row(
+                ifname,
+                attached,
+                side(Direction::Ingress, &isolation.ingress),
+                side(Direction::Egress, &isolation.egress),
+            ));
+        }
+    }
+    let order = |pod: &PolicyPod| {
+        (pod.namespace.clone(), pod.name.clone(), pod.host_interface.clone())
+    };
+    pods.sort_by_cached_key(order);
+    let (state, reason) = match standing {
+        Standing::Idle => (PolicyState::None, None),
+        Standing::InForce { .. } => (PolicyState::InForce, None),
+        Standing::Waiting => {
+            (PolicyState::Waiting, Some("Not everything was told since the agent started.".into()))
+        }
+        Standing::Failing(reason) => (PolicyState::Failing, Some(reason.clone())),
+    };
+    let policies = view.cluster.policies.values();
+    PolicyReport {
+        state,
+        reason,
+        policies: policies.map(|policy| listed(policy, &selected)).collect(),
+        pods,
+    }
+}
+
+fn row(
+    ifname: &Arc<str>,
+    attached: &Attached,
+    ingress: PolicySide,
+    egress: PolicySide,
+) -> PolicyPod {
+    PolicyPod {
+        namespace: attached.pod.namespace.clone(),
+        name: attached.pod.name.clone(),
+        host_interface: ifname.to_string(),
+        ingress,
+        egress,
+    }
+}
+
+fn listed(policy: &Policy, selected: &BTreeMap<PolicyKey, usize>) -> PolicyRow {
+    let types = [("Ingress", &policy.ingress), ("Egress", &policy.egress)];
+    let types = types.into_iter().filter(|(_, rules)| rules.is_some());
+    PolicyRow {
+        namespace: policy.key.namespace.clone(),
+        name: policy.key.name.clone(),
+        types: types.map(|(name, _)| name.to_owned()).collect(),
+        pods: selected.get(&policy.key).copied().unwrap_or_default(),
+    }
+}
+
+fn side(
+    view: &View<'_>,
+    direction: Direction,
+    policies: &[PolicyKey],
+    dropped: Option<&Dropped>,
+) -> PolicySide {
+    let policy = |key: &PolicyKey| view.cluster.policies.get(key);
+    let rules = policies.iter().filter_map(policy).flat_map(|policy| {
+        let rules: &[Rule] = match direction {
+            Direction::Ingress => policy.ingress.as_deref(),
+            Direction::Egress => policy.egress.as_deref(),
+        }
+        .unwrap_or_default();
+        rules.iter().enumerate().map(|(number, rule)| PolicyRule {
+            policy: policy.key.to_string(),
+            rule: number,
+            peers: words::peers(rule),
+            ports: words::ports(rule),
+        })
+    });
+    PolicySide {
+        isolated: !policies.is_empty(),
+        policies: policies.iter().map(ToString::to_string).collect(),
+        rules: rules.collect(),
+        dropped_packets: dropped.map_or(0, |dropped| dropped.packets),
+        dropped_bytes: dropped.map_or(0, |dropped| dropped.bytes),
+    }
+}
