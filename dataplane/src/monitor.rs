@@ -205,11 +205,11 @@ impl Watch {
                     // One command of `nft` makes many events, and one repair answers them all.
                     tokio::time::sleep(GATHER).await;
                     whole &= self.take_waiting(&netfilter, &mut rules_buffer, Self::netfilter_event);
-                    if std::mem::take(&mut self.rules_gone) || !whole {
-                        self.tell(Drift::RulesGone);
-                    }
                     if std::mem::take(&mut self.policy_gone) || !whole {
                         self.tell(Drift::PolicyGone);
+                    }
+                    if std::mem::take(&mut self.rules_gone) || !whole {
+                        self.tell(Drift::RulesGone);
                     }
                 }
             }

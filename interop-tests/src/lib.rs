@@ -33,6 +33,7 @@
 //! | [`interop`] | the matrix: our speaker with each router |
 //! | [`podman`], [`containerd`], [`cri`], [`image`], [`pause`] | real runtimes, and images for them |
 //! | [`shipped`], [`container`] | what `deploy/` ships, and the agent in the container that it describes |
+//! | [`policy`] | NetworkPolicy: an oracle, and packets to hold against it |
 //! | [`cluster`] | a real Kubernetes: control plane, nodes, a ToR |
 //! | [`bench`] | what the benchmarks share, and the one of the speaker |
 //!
@@ -66,6 +67,7 @@ pub mod place;
 pub mod plugin;
 pub mod pod;
 pub mod podman;
+pub mod policy;
 pub mod probe;
 pub mod process;
 pub mod raw;

@@ -132,7 +132,7 @@ macro_rules! dies {
     };
 }
 
-/// A new point in the sources needs a test here.
+/// A new point in the sources needs a test here; those of policies have theirs in `policy_faults`.
 #[test]
 fn every_point_is_tested() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -145,7 +145,7 @@ fn every_point_is_tested() {
         }
         let text = std::fs::read_to_string(&path).unwrap();
         let named = text.split("fault::point(\"").skip(1).filter_map(|rest| rest.split('"').next());
-        found.extend(named.map(str::to_owned));
+        found.extend(named.filter(|name| !name.starts_with("policy.")).map(str::to_owned));
     }
     let tested: std::collections::BTreeSet<_> =
         TESTED.iter().map(|point| point.split('@').next().unwrap().to_owned()).collect();

@@ -36,6 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use config::node_config;
+use flock_dataplane::policy::Layout;
 pub(crate) use look::pools;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
@@ -43,6 +44,7 @@ use tokio::time::{Instant, timeout};
 use crate::bgp::Bgp;
 use crate::cli::Run;
 use crate::cli::check::{Finding, Report};
+use crate::config::NodeConfig;
 use crate::pods::Pods;
 use crate::pods::book::Attachment;
 
@@ -96,7 +98,7 @@ impl Doctor {
             within("files", self.files(config.as_deref())),
             within("routes and links", self.state(&book)),
             within("pods", self.each_pod(&book)),
-            within("network policies", self.policies()),
+            within("network policies", self.policies(config.as_deref())),
             within("BGP", self.bgp(config.as_deref())),
         );
         let (kernel, files, state, pods, policies, bgp) = rooms;
@@ -111,8 +113,9 @@ impl Doctor {
         self.started.elapsed() < YOUTH
     }
 
-    async fn policies(&self) -> Result<Vec<Finding>, String> {
-        let present = self.pods.dataplane.policy_present().await;
+    async fn policies(&self, config: Option<&NodeConfig>) -> Result<Vec<Finding>, String> {
+        let layout = Layout { log_drops: config.is_some_and(|config| config.log_drops) };
+        let present = self.pods.dataplane.policy_present(layout).await;
         let problems = self.pods.source.cluster().borrow().problems.clone();
         let present = present.map_err(|error| error.to_string());
         Ok(policy::judge(&self.pods.gate.standing(), &problems, present, self.is_young()))

@@ -54,7 +54,7 @@ pub struct Facts {
     /// What two nodes claim.
     pub conflicts: Arc<[Conflict]>,
     /// How NetworkPolicies stand.
-    pub policies: policy::Standing,
+    pub policies: crate::policy::Standing,
     /// As the doctor judges them.
     pub pools: Vec<Finding>,
     /// The wall clock.

@@ -302,7 +302,8 @@ mod tests {
             let dropped = Dropped { ifname: String::new(), direction, packets: 2, bytes: 100 };
             (pod, dropped)
         };
-        let few = vec![one(1, Direction::Ingress), one(1, Direction::Egress), one(1, Direction::Egress)];
+        let few =
+            vec![one(1, Direction::Ingress), one(1, Direction::Egress), one(1, Direction::Egress)];
         let shown: Vec<_> = bounded(few).iter().map(|row| (row.direction, row.packets)).collect();
         assert_eq!(shown, [("egress", 4), ("ingress", 2)]);
         let many = (0..2 * MOST_PODS + 5).map(|n| one(n, Direction::Ingress)).collect();

@@ -149,7 +149,7 @@ impl From<Leak> for Kind {
 }
 
 /// What the monitor tells of.
-pub(super) const DRIFTS: [&str; 7] = [
+pub(super) const DRIFTS: [&str; 8] = [
     "link_gone",
     "link_down",
     "route_gone",

@@ -41,7 +41,7 @@ pub fn start(parts: Parts) -> Gate {
     let (publish, standing) = watch::channel(Standing::default());
     let (gate, requests) = Gate::new(standing, clusters.clone());
     let task = Task {
-        world: worlds.borrow().clone(),
+        world: parts.source.world(),
         cluster: Arc::default(),
         clusters,
         worlds,
@@ -136,7 +136,12 @@ impl Task {
                 self.take(request, &mut waiting);
             }
             self.look();
-            self.settle(&waiting).await;
+            let admitted = |one: &Waiting| match one {
+                Waiting::Admitted(ifname, _) => Some(ifname.clone()),
+                _ => None,
+            };
+            let new: Vec<Arc<str>> = waiting.iter().filter_map(admitted).collect();
+            self.settle(&new).await;
             self.answer(waiting);
         }
     }
@@ -205,17 +210,16 @@ impl Task {
         }
     }
 
-    /// Gives the kernel what it lacks.
-    async fn settle(&mut self, waiting: &[Waiting]) {
+    /// Gives the kernel what it lacks; `new` are links that come.
+    async fn settle(&mut self, new: &[Arc<str>]) {
         if !self.begun {
             return;
         }
-        let comes = waiting.iter().any(|one| matches!(one, Waiting::Admitted(..)));
         let began = Instant::now();
         let outcome = if !self.cluster.complete {
             self.kernel = Kernel::Unsure;
-            self.close(waiting).await.map(|()| Standing::Waiting)
-        } else if self.retry_at.is_some() && !comes {
+            self.close(new).await.map(|()| Standing::Waiting)
+        } else if self.retry_at.is_some() && new.is_empty() {
             // It was refused just now, and is tried again when its time has come.
             return;
         } else {
@@ -268,25 +272,19 @@ impl Task {
         self.kernel = Kernel::Unsure;
         let elements = self.engine.elements();
         self.engine.forget_changes();
-        self.parts.dataplane.replace_policy(self.layout, elements).await?;
+        self.parts.dataplane.replace_policy(elements, self.layout).await?;
         self.kernel = Kernel::InStep;
         Ok(())
     }
 
     /// Not everything is known: whoever comes and is isolated by what is known gets nothing at all.
     /// What is in the kernel for others stays as it is.
-    async fn close(&mut self, waiting: &[Waiting]) -> Result<(), KernelError> {
+    async fn close(&mut self, new: &[Arc<str>]) -> Result<(), KernelError> {
         let mut elements = Vec::new();
-        for one in waiting {
-            let Waiting::Admitted(ifname, _) = one else { continue };
+        for ifname in new {
             if self.closed.insert(ifname.clone()) {
-                let isolation = self.engine.isolation(ifname);
-                let directions = [
-                    (Direction::Ingress, !isolation.ingress.is_empty()),
-                    (Direction::Egress, !isolation.egress.is_empty()),
-                ];
-                let closed = directions.into_iter().filter(|(_, isolated)| *isolated);
-                elements.extend(closed.map(|(direction, _)| Element::Subject {
+                let closed = self.isolated(ifname);
+                elements.extend(closed.map(|direction| Element::Subject {
                     direction,
                     ifname: ifname.clone(),
                     profile: Profile::CLOSED,
@@ -299,9 +297,7 @@ impl Task {
         let dataplane = &self.parts.dataplane;
         let fresh = Change { removed: Vec::new(), added: elements.clone() };
         let outcome = match dataplane.change_policy(fresh).await {
-            Err(KernelError::PolicyGone) => {
-                dataplane.replace_policy(self.layout, elements).await
-            }
+            Err(KernelError::PolicyGone) => dataplane.replace_policy(elements, self.layout).await,
             // Another life may have left one of the same name.
             Err(_) => {
                 let again = Change { removed: elements.clone(), added: elements };
@@ -364,10 +360,16 @@ impl Task {
         }
     }
 
+    /// The directions in which policies isolate a pod.
+    fn isolated(&self, ifname: &Arc<str>) -> impl Iterator<Item = Direction> {
+        let both = [Direction::Ingress, Direction::Egress].into_iter();
+        both.filter(|way| self.engine.isolation(ifname, *way).profile.is_some())
+    }
+
     /// A pod that nothing isolates needs nothing in the kernel.
     fn verdict(&self, standing: &Standing, ifname: &Arc<str>) -> Result<(), String> {
         match standing {
-            Standing::Failing(reason) if self.engine.isolation(ifname).is_some() => Err(format!(
+            Standing::Failing(reason) if self.isolated(ifname).next().is_some() => Err(format!(
                 "network policies isolate this pod, and the kernel refuses them: {reason}"
             )),
             _ => Ok(()),

@@ -1,19 +1,22 @@
 //! What people ask about policies: who is isolated by what, and what was dropped. Decides how it is put.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::fmt::Display;
 
 use flock_dataplane::policy::{Direction, Dropped};
 
-use super::gate::{Attached, Standing};
+use super::engine::Isolation;
+use super::gate::Standing;
 use super::model::{Policy, PolicyKey, Rule};
 use super::task::View;
-use super::words;
 use crate::cli::policy::{
     PolicyPod, PolicyReport, PolicyRow, PolicyRule, PolicyShowArgs, PolicySide, PolicyState,
 };
 use crate::pods::Pods;
 use crate::source::PodKey;
+
+/// So many peers or ports of a rule are named; more are counted.
+const NAMED: usize = 8;
 
 /// What was dropped for whom, since the rules were last made anew.
 pub async fn dropped(pods: &Pods) -> Vec<(PodKey, Dropped)> {
@@ -55,29 +58,29 @@ fn look(
     let mut selected: BTreeMap<PolicyKey, usize> = BTreeMap::new();
     let mut pods = Vec::new();
     for (ifname, attached) in view.attached {
-        let isolation = view.engine.isolation(ifname);
-        let mut both: Vec<&PolicyKey> = isolation.ingress.iter().chain(&isolation.egress).collect();
+        let ways = [Direction::Ingress, Direction::Egress];
+        let [ingress, egress] = ways.map(|way| view.engine.isolation(ifname, way));
+        let mut both: Vec<&PolicyKey> = ingress.policies.iter().chain(&egress.policies).collect();
         both.sort_unstable();
         both.dedup();
         for key in both {
             *selected.entry(key.clone()).or_default() += 1;
         }
         if wanted.is_none_or(|wanted| *wanted == attached.pod) {
-            let side = |direction, policies: &[PolicyKey]| {
-                let dropped = counted.get(&(ifname.to_string(), direction));
-                side(view, direction, policies, dropped)
+            let side = |way, isolation: &Isolation| {
+                side(view, way, isolation, counted.get(&(ifname.to_string(), way)))
             };
-            pods.push(row(
-                ifname,
-                attached,
-                side(Direction::Ingress, &isolation.ingress),
-                side(Direction::Egress, &isolation.egress),
-            ));
+            pods.push(PolicyPod {
+                namespace: attached.pod.namespace.clone(),
+                name: attached.pod.name.clone(),
+                host_interface: ifname.to_string(),
+                ingress: side(Direction::Ingress, &ingress),
+                egress: side(Direction::Egress, &egress),
+            });
         }
     }
-    let order = |pod: &PolicyPod| {
-        (pod.namespace.clone(), pod.name.clone(), pod.host_interface.clone())
-    };
+    let order =
+        |pod: &PolicyPod| (pod.namespace.clone(), pod.name.clone(), pod.host_interface.clone());
     pods.sort_by_cached_key(order);
     let (state, reason) = match standing {
         Standing::Idle => (PolicyState::None, None),
@@ -96,21 +99,6 @@ fn look(
     }
 }
 
-fn row(
-    ifname: &Arc<str>,
-    attached: &Attached,
-    ingress: PolicySide,
-    egress: PolicySide,
-) -> PolicyPod {
-    PolicyPod {
-        namespace: attached.pod.namespace.clone(),
-        name: attached.pod.name.clone(),
-        host_interface: ifname.to_string(),
-        ingress,
-        egress,
-    }
-}
-
 fn listed(policy: &Policy, selected: &BTreeMap<PolicyKey, usize>) -> PolicyRow {
     let types = [("Ingress", &policy.ingress), ("Egress", &policy.egress)];
     let types = types.into_iter().filter(|(_, rules)| rules.is_some());
@@ -125,11 +113,11 @@ fn listed(policy: &Policy, selected: &BTreeMap<PolicyKey, usize>) -> PolicyRow {
 fn side(
     view: &View<'_>,
     direction: Direction,
-    policies: &[PolicyKey],
+    isolation: &Isolation,
     dropped: Option<&Dropped>,
 ) -> PolicySide {
     let policy = |key: &PolicyKey| view.cluster.policies.get(key);
-    let rules = policies.iter().filter_map(policy).flat_map(|policy| {
+    let rules = isolation.policies.iter().filter_map(policy).flat_map(|policy| {
         let rules: &[Rule] = match direction {
             Direction::Ingress => policy.ingress.as_deref(),
             Direction::Egress => policy.egress.as_deref(),
@@ -138,15 +126,27 @@ fn side(
         rules.iter().enumerate().map(|(number, rule)| PolicyRule {
             policy: policy.key.to_string(),
             rule: number,
-            peers: words::peers(rule),
-            ports: words::ports(rule),
+            peers: words(rule.peers.as_deref(), " or ", "anybody"),
+            ports: words(rule.ports.as_deref(), ", ", "everything"),
         })
     });
     PolicySide {
-        isolated: !policies.is_empty(),
-        policies: policies.iter().map(ToString::to_string).collect(),
+        isolated: isolation.profile.is_some(),
+        policies: isolation.policies.iter().map(ToString::to_string).collect(),
         rules: rules.collect(),
         dropped_packets: dropped.map_or(0, |dropped| dropped.packets),
         dropped_bytes: dropped.map_or(0, |dropped| dropped.bytes),
     }
+}
+
+/// What a rule lists, in words; `None`: it lists nothing, and means this.
+fn words<T: Display>(items: Option<&[T]>, between: &str, unsaid: &str) -> String {
+    let Some(items) = items else { return unsaid.to_owned() };
+    let more = items.len().saturating_sub(NAMED);
+    let mut text =
+        items.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(between);
+    if more > 0 {
+        text.push_str(&format!("{between}{more} more"));
+    }
+    text
 }

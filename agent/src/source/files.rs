@@ -14,7 +14,6 @@ use crate::notify::Arrival;
 const MAX_FILE: u64 = 1 << 20;
 
 /// The text of a file; inner `None` when it is not there, outer `None` while it waits for its first byte.
-#[expect(clippy::option_option, reason = "nothing said yet, and said that there is none")]
 pub(super) fn text(path: &Path, arrival: Arrival) -> Option<Result<Option<String>, String>> {
     let read = read_bounded(path);
     let empty = matches!(&read, Ok(Some(text)) if text.trim().is_empty());

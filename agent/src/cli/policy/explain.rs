@@ -59,9 +59,8 @@ pub(super) fn run(wanted: &PolicyExplain) -> anyhow::Result<Ended> {
         }
         _ => {}
     }
-    let view = View::new(op::POLICY_EXPLAIN, |answer: &PolicyExplanation, look| {
-        Ok(render(answer, look))
-    });
+    let view =
+        View::new(op::POLICY_EXPLAIN, |answer: &PolicyExplanation, look| Ok(render(answer, look)));
     let args = PolicyExplainArgs {
         from: wanted.from.clone(),
         to: wanted.to.clone(),

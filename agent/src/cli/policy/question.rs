@@ -163,7 +163,10 @@ mod tests {
         assert_eq!(who("shop/web-0").unwrap(), "shop/web-0");
         assert_eq!(who("web-0").unwrap(), "default/web-0");
         for bad in ["", "/", "a/", "/a", "a/b/c", "a b", "10.0.0.0/8"] {
-            assert!(who(bad).unwrap_err().contains("neither an address nor a pod") || bad == "10.0.0.0/8");
+            assert!(
+                who(bad).unwrap_err().contains("neither an address nor a pod")
+                    || bad == "10.0.0.0/8"
+            );
         }
         let read: Result<PolicyShowArgs, _> = serde_json::from_str(r#"{"pod":"a b"}"#);
         assert!(read.unwrap_err().to_string().contains("NAMESPACE/NAME"));

@@ -7,8 +7,8 @@ use super::{Facts, Peer, refusal, told};
 use crate::cli::bgp::PeerState;
 use crate::cli::check::Status as Judged;
 use crate::doctor;
-use crate::policy;
 use crate::pods::NotServing;
+use crate::policy;
 use crate::source::{NodeState, Standing};
 
 /// A peer that is new, or whose agent has just started, may take so long for its first session.
@@ -78,9 +78,8 @@ pub(super) fn find(facts: &Facts, peers: &[Peer]) -> Vec<Trouble> {
     let mut found = node_config(facts);
     found.extend(serving(facts));
     if let policy::Standing::Failing(reason) = &facts.policies {
-        let words = format!(
-            "network policies cannot be put in force, what was in force stays: {reason}"
-        );
+        let words =
+            format!("network policies cannot be put in force, what was in force stays: {reason}");
         found.push(Trouble { what: What::PolicyFailed, words });
     }
     found.extend(speaker(facts));

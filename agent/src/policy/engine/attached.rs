@@ -106,6 +106,12 @@ impl Engine {
         Isolation { profile: profile.map(Profile), policies }
     }
 
+    /// How many links of this node are isolated, in any direction.
+    pub fn isolated(&self) -> usize {
+        let held = |attached: &&Attached| attached.profiles.iter().any(Option::is_some);
+        self.attached.values().filter(held).count()
+    }
+
     fn place(&mut self, ifname: &Arc<str>, local: Option<Local>) {
         let known = self.attached.get(ifname).map(|attached| attached.local.key.clone());
         if let Some(key) = known

@@ -62,16 +62,21 @@ impl<'a> Workload<'a> {
                 "selector": { "matchLabels": { "app": self.name } },
                 // One more while one is replaced, and never one less.
                 "strategy": { "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } },
-                "template": {
-                    "metadata": {
-                        "labels": { "app": self.name },
-                        "annotations": self.annotations.iter()
-                            .map(|(key, value)| ((*key).to_owned(), Value::from(*value)))
-                            .collect::<Map<_, _>>(),
-                    },
-                    "spec": self.pod_spec(),
-                },
+                "template": self.template(),
             },
+        })
+    }
+
+    /// What each of its pods is.
+    pub(crate) fn template(&self) -> Value {
+        json!({
+            "metadata": {
+                "labels": { "app": self.name },
+                "annotations": self.annotations.iter()
+                    .map(|(key, value)| ((*key).to_owned(), Value::from(*value)))
+                    .collect::<Map<_, _>>(),
+            },
+            "spec": self.pod_spec(),
         })
     }
 

@@ -138,7 +138,7 @@ pub(crate) fn remove(kubectl: &Kubectl, app: &str) -> Result<()> {
 /// The pods of an app.
 pub(crate) fn pods(kubectl: &Kubectl, app: &str) -> Result<Vec<Pod>> {
     let list = kubectl.json(&["get", "pods", "-l", &format!("app={app}")])?;
-    items(&list).iter().map(pod).collect()
+    items(&list).iter().map(Pod::read).collect()
 }
 
 /// The entries of a list.
@@ -157,21 +157,22 @@ pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> 
     all.into_iter().flatten().find(|one| text(one, "/type") == kind)
 }
 
-fn pod(object: &Value) -> Result<Pod> {
-    let addresses = object.pointer("/status/podIPs").and_then(Value::as_array);
-    let addresses = addresses.into_iter().flatten().map(|one| text(one, "/ip").parse());
-    let ready = condition(object, "Ready");
-    Ok(Pod {
-        name: text(object, "/metadata/name").to_owned(),
-        uid: text(object, "/metadata/uid").to_owned(),
-        node: text(object, "/spec/nodeName").to_owned(),
-        addresses: addresses.collect::<std::result::Result<_, _>>()?,
-        ready: ready.is_some_and(|one| text(one, "/status") == "True"),
-        terminating: object.pointer("/metadata/deletionTimestamp").is_some(),
-    })
-}
-
 impl Pod {
+    /// Reads what the API server tells.
+    pub(crate) fn read(object: &Value) -> Result<Self> {
+        let addresses = object.pointer("/status/podIPs").and_then(Value::as_array);
+        let addresses = addresses.into_iter().flatten().map(|one| text(one, "/ip").parse());
+        let ready = condition(object, "Ready");
+        Ok(Self {
+            name: text(object, "/metadata/name").to_owned(),
+            uid: text(object, "/metadata/uid").to_owned(),
+            node: text(object, "/spec/nodeName").to_owned(),
+            addresses: addresses.collect::<std::result::Result<_, _>>()?,
+            ready: ready.is_some_and(|one| text(one, "/status") == "True"),
+            terminating: object.pointer("/metadata/deletionTimestamp").is_some(),
+        })
+    }
+
     /// Its address of a family.
     pub(crate) fn address(&self, ipv6: bool) -> Result<IpAddr> {
         let found = self.addresses.iter().find(|address| address.is_ipv6() == ipv6);

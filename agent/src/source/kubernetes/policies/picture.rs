@@ -155,6 +155,11 @@ impl Picture {
             News::All(rest) => {
                 self.list(rest);
                 let listed = std::mem::take(&mut self.listing);
+                if self.peers.is_empty() {
+                    self.peers = listed;
+                    return;
+                }
+                // Into what is there: those who hold the last picture go on to share it.
                 for key in listed.differing(&self.peers) {
                     self.peers.set(&key, listed.get(&key).cloned());
                 }
@@ -187,11 +192,11 @@ impl Picture {
             return;
         };
         let text = spec.to_string();
-        let known = self.specs.get(key).is_some_and(|known| **known == *text);
+        if self.specs.get(key).is_some_and(|known| **known == *text) {
+            self.refused.remove(key);
+            return;
+        }
         match read(key, spec) {
-            _ if known => {
-                self.refused.remove(key);
-            }
             Ok(policy) => {
                 set(&mut self.policies, key, Some(Arc::new(policy)));
                 set(&mut self.specs, key, Some(text.into()));

@@ -262,3 +262,66 @@ async fn a_restart_while_nobody_answers_begins_with_what_was_known() {
     let none = Following::again(&Server::default(), after.state);
     assert_eq!(**none.cluster.borrow(), Cluster::default(), "half a file is none");
 }
+
+/// Ten thousand pods in pages, as a large cluster has them: 500 Deployments, and a tenth of the pods with
+/// labels that no other has.
+fn page_of_pods(page: usize) -> Vec<objects::PeerObject> {
+    let one = |n: usize| {
+        let app = n % 500;
+        let own = if n.is_multiple_of(10) { format!("pod-{n}") } else { "none".to_owned() };
+        json!({
+            "metadata": {
+                "name": format!("{:-<54}-{n:05}", format!("deployment-{app:03}-of-a-large-shop-5d8f7c9b6d")),
+                "namespace": format!("namespace-{:03}", app % 100), "resourceVersion": "123456789",
+                "labels": {
+                    "app.kubernetes.io/name": format!("deployment-{app}"),
+                    "app.kubernetes.io/instance": format!("deployment-{app}-production"),
+                    "app.kubernetes.io/version": "1.27.3", "app.kubernetes.io/managed-by": "Helm",
+                    "app.kubernetes.io/part-of": "a-large-shop", "pod-template-hash": "5d8f7c9b6d",
+                    "tier": "backend", "statefulset.kubernetes.io/pod-name": own,
+                },
+            },
+            "spec": {"containers": [{"ports": [
+                {"name": "http", "containerPort": 8080}, {"name": "metrics", "containerPort": 9090},
+            ]}]},
+            "status": {"phase": "Running", "podIPs": [
+                {"ip": format!("10.{}.{}.{}", n >> 16, (n >> 8) & 255, n & 255)},
+                {"ip": format!("2001:db8::{n:x}")},
+            ]},
+        })
+    };
+    let range = page * 500..(page + 1) * 500;
+    range.map(|n| serde_json::from_value(one(n)).unwrap()).collect()
+}
+
+/// Pages in memory, as the kernel counts them.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+#[test]
+fn ten_thousand_pods_are_a_few_megabytes() {
+    let mut picture = Picture::default();
+    picture.hear_pods(Told::Part { first: true, some: page_of_pods(0) });
+    let before = resident();
+    for page in 1..21 {
+        picture.hear_pods(Told::Part { first: false, some: page_of_pods(page) });
+    }
+    picture.hear_pods(Told::All(vec![]));
+    let cluster = picture.cluster();
+    assert_eq!(cluster.peers.len(), 10_500);
+    let grown = resident().saturating_sub(before);
+    println!("10,000 pods: {} kB, each {} bytes", grown / 1024, grown / 10_000);
+    // Some five, with what the allocator keeps of the pages; without sharing more than twice as much.
+    assert!(grown < 8_000_000, "{grown}");
+    // All of them again: not a second time in memory.
+    let before = resident();
+    for page in 0..21 {
+        picture.hear_pods(Told::Part { first: page == 0, some: page_of_pods(page) });
+    }
+    picture.hear_pods(Told::All(vec![]));
+    assert!(cluster.peers.differing(&picture.cluster().peers).is_empty());
+    let grown = resident().saturating_sub(before);
+    println!("a list of the same: {} kB more", grown / 1024);
+}

@@ -10,6 +10,7 @@ mod leaks;
 mod lost_config;
 mod outage;
 mod pod_cidrs;
+mod policy;
 mod rbac;
 mod reboot;
 mod rig;
@@ -77,6 +78,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         15,
         anycast::play,
     ),
+    breaking("policy", "NetworkPolicies by kubectl, with packets across nodes", 10, policy::play),
     breaking("upgrade", "the DaemonSet is restarted under traffic", 15, upgrade::play),
     breaking("edit", "a NodeConfig is edited, broken, mended; passwords", 15, edit::play),
     breaking("outage", "the API server is away, and agents restart", 20, outage::play),
