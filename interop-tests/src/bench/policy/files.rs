@@ -16,20 +16,26 @@ pub const STRANGER: &str = "stranger";
 const TEAMS: usize = 10;
 /// Deployments in each of them, as it were.
 const APPS: usize = 50;
-/// A file may have a mebibyte.
+/// A file may have 1,024 documents and a mebibyte.
+const MOST_DOCUMENTS: usize = 1000;
 const MOST: usize = 900 << 10;
 
 /// Several documents in as few files as there have to be.
 pub fn bundles(documents: impl IntoIterator<Item = Value>) -> Vec<String> {
-    let mut files: Vec<String> = Vec::new();
+    let mut files: Vec<(usize, String)> = Vec::new();
     for document in documents {
         let document = format!("---\n{document}\n");
         match files.last_mut() {
-            Some(file) if file.len() + document.len() <= MOST => file.push_str(&document),
-            _ => files.push(document),
+            Some((count, file))
+                if *count < MOST_DOCUMENTS && file.len() + document.len() <= MOST =>
+            {
+                *count += 1;
+                file.push_str(&document);
+            }
+            _ => files.push((1, document)),
         }
     }
-    files
+    files.into_iter().map(|(_, file)| file).collect()
 }
 
 /// A pod with its label; addresses where it is not a pod of this node.
@@ -111,7 +117,8 @@ pub fn others(count: usize) -> impl Iterator<Item = Value> {
 }
 
 fn plain_rules(number: usize) -> Value {
-    json!([{ "from": [selected(&app_name(number % APPS))] }])
+    let apps = json!({ "matchLabels": { "app": app_name(number % APPS) } });
+    json!([{ "from": [{ "namespaceSelector": {}, "podSelector": apps }] }])
 }
 
 fn rich_rules(number: usize) -> Value {
@@ -167,8 +174,10 @@ mod tests {
     #[test]
     fn many_documents_are_few_files_that_are_not_too_long() {
         let files = bundles(described(10_000));
-        assert!(files.len() < 10 && files.iter().all(|file| file.len() < 1 << 20));
-        assert_eq!(files.concat().matches("---\n").count(), 10_000);
+        let documents = |file: &String| file.matches("---\n").count();
+        assert_eq!(files.len(), 10);
+        assert!(files.iter().all(|file| file.len() < 1 << 20 && documents(file) <= 1024));
+        assert_eq!(files.iter().map(documents).sum::<usize>(), 10_000);
     }
 
     #[test]

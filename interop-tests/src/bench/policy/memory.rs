@@ -12,22 +12,27 @@ use crate::bench::bgp::usage;
 pub struct Resident {
     /// With few pods.
     pub few: f64,
-    /// The same process, when it has heard of many.
+    /// With many and no policies: what reading so many files takes, and not policies.
+    pub unpoliced: f64,
+    /// The same process, when policies are there as well.
     pub many: f64,
     /// A new process that finds many.
     pub restarted: f64,
 }
 
-/// Measures all three.
+/// Measures all four.
 pub fn resident(dir: &Path, few: Size, many: Size) -> Result<Resident> {
     let mut place = Place::new(dir)?;
     place.populate(few)?;
     let few = megabytes(&mut place)?;
-    place.populate(many)?;
+    place.decree(0)?;
+    place.populate(Size { policies: 0, ..many })?;
+    let unpoliced = megabytes(&mut place)?;
+    place.decree(many.policies)?;
     let grown = megabytes(&mut place)?;
     place.node_mut().restart_with(&[])?;
     place.await_quiet()?;
-    Ok(Resident { few, many: grown, restarted: megabytes(&mut place)? })
+    Ok(Resident { few, unpoliced, many: grown, restarted: megabytes(&mut place)? })
 }
 
 fn megabytes(place: &mut Place) -> Result<f64> {

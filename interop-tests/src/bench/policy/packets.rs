@@ -11,8 +11,8 @@ use rustix::net::sockopt::set_socket_linger;
 use crate::netns::Netns;
 
 /// In a batch. Short, so that few batches are interrupted.
-const ROUND_TRIPS: u32 = 100;
-const CONNECTIONS: u32 = 40;
+const ROUND_TRIPS: u32 = 20;
+const CONNECTIONS: u32 = 5;
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// Two pods that talk.

@@ -131,6 +131,9 @@ impl Place {
             }
         }
         self.await_quiet()?;
+        let log = self.node.log()?;
+        let refused = log.lines().find(|line| line.contains("refused"));
+        ensure!(refused.is_none(), "the agent says: {refused:?}");
         self.await_force(policies > 0)
     }
 

@@ -129,13 +129,17 @@ fn measure_throughput(options: &Options, report: &mut Report) -> Result<()> {
 fn measure_memory(options: &Options, report: &mut Report) -> Result<()> {
     eprintln!("memory: {} and {} pods", FEW.pods, MANY.pods);
     let resident = memory::resident(&options.dir()?, FEW, MANY)?;
-    let few = format!("{} pods", FEW.pods);
-    let rows = [("", resident.many), (", restarted", resident.restarted)];
-    for (how, megabytes) in rows {
+    let (few, unpoliced) = (format!("{} pods", FEW.pods), "no policies".to_owned());
+    let rows = [
+        ("", resident.many, &few, resident.few),
+        ("", resident.many, &unpoliced, resident.unpoliced),
+        (", restarted", resident.restarted, &few, resident.few),
+    ];
+    for (how, megabytes, peer, theirs) in rows {
         let name = format!("resident, {} pods{how}", MANY.pods);
-        let row = Row::times(&name, &one(megabytes), &few, &one(resident.few)).unit("MB");
+        let row = Row::times(&name, &one(megabytes), peer, &one(theirs)).unit("MB");
         let target = Target::at_most(&format!("{MEGABYTES} MB more"), MEGABYTES);
-        report.add(row.judged(megabytes - resident.few).target(target));
+        report.add(row.judged(megabytes - theirs).target(target));
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ const SMALLEST: Size = Size { pods: 10, policies: 10 };
 const PODS: [u16; 3] = [10, 100, 1000];
 const POLICIES: [usize; 3] = [10, 100, 500];
 /// In a turn.
-const BATCHES: usize = 10;
+const BATCHES: usize = 50;
 const CHANGES: usize = 3;
 const ADDS: usize = 2;
 /// What does not grow may look this much larger.
