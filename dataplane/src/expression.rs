@@ -202,7 +202,7 @@ impl Expression {
 }
 
 /// An expression as it stands alone, in the description of a set.
-pub(crate) fn alone((name, words): (&str, Vec<u8>)) -> Vec<u8> {
+fn alone((name, words): (&str, Vec<u8>)) -> Vec<u8> {
     [text(NFTA_EXPR_NAME, name), nested(NFTA_EXPR_DATA, &words)].concat()
 }
 

@@ -9,6 +9,7 @@
 //! visit to a pod's namespace changes the thread. The channel to them holds
 //! 256 jobs; when it is full, callers wait. [`Dataplane::monitor`]'s channel
 //! holds 1024 events; when it is full, they become one [`Drift::Lost`].
+//! [`Dataplane::watch_drops`]'s holds 256 packets; others are thrown away.
 #![forbid(unsafe_code)]
 
 mod admission;
@@ -46,7 +47,7 @@ mod worker;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use policy::{Change, Dropped, Element, Layout};
+use policy::{Change, Dropped, DroppedPacket, Element, Layout};
 use tokio::sync::mpsc;
 
 pub use apply::{LinkFacts, Wired};
@@ -259,6 +260,13 @@ impl Dataplane {
     /// What was dropped for each isolated pod since it became that.
     pub async fn policy_drops(&self) -> Result<Vec<Dropped>, Error> {
         self.pool.run(|worker| policy::drops(worker.netfilter()?)).await
+    }
+
+    /// Some of the packets that are dropped, where the policy's layout wants
+    /// them told; what is not taken in time is thrown away. Ends when the
+    /// receiver is dropped. An error where another has its NFLOG group.
+    pub fn watch_drops(&self) -> Result<mpsc::Receiver<DroppedPacket>, Error> {
+        policy::watch(self.pool.home())
     }
 
     /// Tells what of flock's is removed and not by [`Self::remove_route`] and

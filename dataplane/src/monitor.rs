@@ -110,12 +110,10 @@ pub enum Drift {
 /// runtime around the caller must have its I/O driver on.
 pub(crate) fn start(home: &Netns, own: Arc<Ports>) -> Result<mpsc::Receiver<Drift>, Error> {
     let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
-    let opened = std::thread::spawn({
-        let (home, runtime) = (home.clone(), runtime.clone());
-        // On a thread of its own: the caller's may be anywhere.
-        move || open(&home, &runtime)
-    });
-    let (route, netfilter, links) = opened.join().map_err(|_| Error::Stopped)??;
+    let (route, netfilter, links) = home.within({
+        let runtime = runtime.clone();
+        move || open(&runtime)
+    })?;
     let (sender, receiver) = mpsc::channel(EVENTS);
     let watch = Watch {
         sender,
@@ -132,11 +130,7 @@ pub(crate) fn start(home: &Netns, own: Arc<Ports>) -> Result<mpsc::Receiver<Drif
 
 type Links = HashMap<u32, LinkState>;
 
-fn open(home: &Netns, runtime: &Handle) -> Result<(TokioSocket, TokioSocket, Links), Error> {
-    home.enter().map_err(|errno| Error::NamespaceOpen {
-        path: home.path().to_path_buf(),
-        source: errno.into(),
-    })?;
+fn open(runtime: &Handle) -> Result<(TokioSocket, TokioSocket, Links), Error> {
     let _registers_here = runtime.enter();
     let failed = |source| Error::Socket { what: "subscribe to events", source };
     let mut route = TokioSocket::new(NETLINK_ROUTE).map_err(failed)?;

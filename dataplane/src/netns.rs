@@ -81,6 +81,22 @@ impl Netns {
         move_into_link_name_space(self.inner.file.as_fd(), Some(LinkNameSpaceType::Network))
     }
 
+    /// Runs `work` inside it, on a thread of its own: the caller's may be anywhere.
+    pub(crate) fn within<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let own = self.clone();
+        let thread = std::thread::spawn(move || {
+            own.enter().map_err(|errno| Error::NamespaceOpen {
+                path: own.path().to_path_buf(),
+                source: errno.into(),
+            })?;
+            work()
+        });
+        thread.join().map_err(|_| Error::Stopped)?
+    }
+
     /// Runs `visit` inside it and comes home. `Err(Error::Stranded)` means
     /// that the thread is in the wrong place and must end.
     pub(crate) fn visit<T>(

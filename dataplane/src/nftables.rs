@@ -51,7 +51,8 @@ fn end(number: u32) -> Vec<u8> {
     raw(NFNL_MSG_BATCH_END, NLM_F_REQUEST, number, 0, SUBSYSTEM, &[])
 }
 
-fn raw(
+/// A message of any subsystem of nfnetlink.
+pub(crate) fn raw(
     kind: u16,
     flags: u16,
     number: u32,

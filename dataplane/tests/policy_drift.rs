@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use flock_dataplane::policy::{Change, Layout};
-use flock_dataplane::{Dataplane, Drift, NodeSettings};
+use flock_dataplane::{Dataplane, Drift, Error, NodeSettings};
 use lab::policy::{member, members, some};
 use lab::{Space, on_node};
 use rustix::net::{netlink, sockopt};
@@ -20,6 +20,21 @@ use tokio::sync::mpsc::Receiver;
 
 /// Sockets are the process's, so tests that make them deaf take turns.
 static TURN: Mutex<()> = Mutex::new(());
+
+/// Leaves room for about one message in each nftables socket of this process; how many there are.
+fn narrow() -> usize {
+    let own = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    let mut narrowed = 0;
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
+        let number = entry.unwrap().file_name().to_str().unwrap().parse().unwrap();
+        let Ok(file) = pidfd_getfd(&own, number, PidfdGetfdFlags::empty()) else { continue };
+        if sockopt::socket_protocol(&file) == Ok(Some(netlink::NETFILTER)) {
+            sockopt::set_socket_recv_buffer_size(&file, 1).unwrap();
+            narrowed += 1;
+        }
+    }
+    narrowed
+}
 
 /// What is told up to the removal of the anti-spoofing rules, which the test does last. It comes by
 /// the same socket, and so after everything else.
@@ -111,17 +126,7 @@ fn events_that_are_lost_are_about_rules_only() {
     on_node(|node| async move {
         let dataplane = Dataplane::start().unwrap();
         let mut events = dataplane.monitor().unwrap();
-        let own = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
-        let mut deaf = 0;
-        for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
-            let number = entry.unwrap().file_name().to_str().unwrap().parse().unwrap();
-            let Ok(file) = pidfd_getfd(&own, number, PidfdGetfdFlags::empty()) else { continue };
-            if sockopt::socket_protocol(&file) == Ok(Some(netlink::NETFILTER)) {
-                sockopt::set_socket_recv_buffer_size(&file, 1).unwrap();
-                deaf += 1;
-            }
-        }
-        assert_eq!(deaf, 1, "not the monitor's alone");
+        assert_eq!(narrow(), 1, "not the monitor's alone");
         let flood: String =
             (0..500).map(|n| format!("add table inet t{n}; delete table inet t{n};")).collect();
         node.nft(&flood);
@@ -131,5 +136,30 @@ fn events_that_are_lost_are_about_rules_only() {
             told.push(event.unwrap().unwrap());
         }
         assert_eq!(told, vec![Drift::PolicyGone, Drift::RulesGone]);
+    });
+}
+
+/// A transaction is refused once for each of its messages; the first is what is told.
+#[test]
+fn a_refusal_is_heard_where_there_is_room_for_one() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    on_node(|node| async move {
+        let dataplane = Dataplane::start().unwrap();
+        let layout = Layout::default();
+        // On both threads, as it comes.
+        for _ in 0..16 {
+            let (one, other) =
+                tokio::join!(dataplane.policy_present(layout), dataplane.policy_present(layout));
+            assert!(!one.unwrap() && !other.unwrap());
+        }
+        assert!(narrow() >= 1);
+        let twice: Vec<_> = members(60_000).into_iter().chain(members(60_000)).collect();
+        for _ in 0..4 {
+            let error = dataplane.replace_policy(twice.clone(), layout).await.unwrap_err();
+            assert!(matches!(error, Error::Kernel { .. }), "{error}");
+            dataplane.replace_policy(some(), layout).await.unwrap();
+            assert!(dataplane.policy_present(layout).await.unwrap());
+        }
+        node.nft("delete table inet flock-policy");
     });
 }

@@ -12,8 +12,8 @@ use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use flock_dataplane::policy::{Change, Direction, Element, Layout, Ports};
-use flock_dataplane::{Dataplane, NodeSettings, PodLink};
+use flock_dataplane::policy::{Change, Direction, DroppedPacket, Element, Layout, Ports};
+use flock_dataplane::{Dataplane, Error, NodeSettings, PodLink};
 use lab::policy::{TCP, UDP, allowed, block, egress, ingress, member, own, range, subject};
 use lab::{Space, address, dual, on_node};
 use rustix::net::{
@@ -463,5 +463,67 @@ fn drops_are_counted_where_they_happen() {
         assert_eq!(counted(a, Direction::Egress), Some((2, 2 * 53)));
         assert_eq!(counted(b, Direction::Egress), Some((1, 53)));
         assert_eq!(drops.len(), 3);
+    });
+}
+
+#[test]
+fn some_of_what_is_dropped_is_told_of() {
+    on_node(|node| async move {
+        let net = Net::new().await;
+        let [a, b, c] = &net.pods;
+        let isolated = vec![ingress(a.name(), 1), egress(b.name(), 1)];
+        let mut drops = net.dataplane.watch_drops().unwrap();
+        // The group is one listener's.
+        assert!(matches!(net.dataplane.watch_drops(), Err(Error::Kernel { .. })));
+        // Not where it is not wanted.
+        net.policy(isolated.clone()).await;
+        assert_eq!(net.datagram(2, 0, false, 70).await, net.in_dropped(0));
+        net.dataplane.replace_policy(isolated, Layout { log_drops: true }).await.unwrap();
+        let mut next = async || {
+            let next = tokio::time::timeout(Duration::from_secs(10), drops.recv());
+            next.await.unwrap().unwrap()
+        };
+        for v6 in FAMILIES {
+            let expected =
+                |link: &Pod, direction, from: &Pod, to: &Pod, protocol, port| DroppedPacket {
+                    ifname: link.name().to_owned(),
+                    direction,
+                    source: from.address(v6),
+                    destination: to.address(v6),
+                    protocol,
+                    port,
+                };
+            assert_eq!(net.datagram(2, 0, v6, 80).await, net.in_dropped(0));
+            assert_eq!(next().await, expected(a, Direction::Ingress, c, a, UDP, Some(80)));
+            assert_eq!(net.connection(1, 2, v6, 443).await, net.out_dropped(1));
+            assert_eq!(next().await, expected(b, Direction::Egress, b, c, TCP, Some(443)));
+            let (echo, icmp) = if v6 { ([128, 0], 58) } else { ([8, 0], 1) };
+            assert_eq!(net.icmp(2, 0, v6, echo).await, net.in_dropped(0));
+            assert_eq!(next().await, expected(a, Direction::Ingress, c, a, icmp, None));
+        }
+        // A flood is a few lines: as many as at once, and ten in a second.
+        let target = SocketAddr::new(a.address(false), 9);
+        c.space.within(move || {
+            let socket = UdpSocket::bind(("0.0.0.0", 0)).unwrap();
+            for _ in 0..300 {
+                socket.send_to(b"flood", target).unwrap();
+            }
+        });
+        let mut told = 0;
+        while tokio::time::timeout(Duration::from_millis(200), drops.recv()).await.is_ok() {
+            told += 1;
+        }
+        let counted = net.dataplane.policy_drops().await.unwrap();
+        let counted = counted.iter().find(|drop| drop.ifname == a.name()).unwrap().packets;
+        assert!(told >= 1 && told < counted / 2, "{told} of {counted}");
+        // Without a listener nothing changes but that nobody hears, and another may listen.
+        drop(drops);
+        assert_eq!(net.datagram(2, 0, false, 80).await, net.in_dropped(0));
+        let start = Instant::now();
+        while net.dataplane.watch_drops().is_err() {
+            assert!(start.elapsed() < Duration::from_secs(10), "the group is never free again");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        node.nft("list ruleset");
     });
 }

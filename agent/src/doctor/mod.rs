@@ -116,7 +116,11 @@ impl Doctor {
     async fn policies(&self, config: Option<&NodeConfig>) -> Result<Vec<Finding>, String> {
         let layout = Layout { log_drops: config.is_some_and(|config| config.log_drops) };
         let present = self.pods.dataplane.policy_present(layout).await;
-        let problems = self.pods.source.cluster().borrow().problems.clone();
+        // Those of files are told with the other manifests.
+        let problems = match self.pods.source.is_complete() {
+            true => self.pods.source.cluster().borrow().problems.clone(),
+            false => Arc::default(),
+        };
         let present = present.map_err(|error| error.to_string());
         Ok(policy::judge(&self.pods.gate.standing(), &problems, present, self.is_young()))
     }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flock_dataplane::policy::{Change, Direction, Element, Layout, Profile};
+use flock_dataplane::policy::{Change, Direction, DroppedPacket, Element, Layout, Profile};
 use flock_dataplane::{Dataplane, Error as KernelError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -52,6 +52,7 @@ pub fn start(parts: Parts) -> Gate {
         closed: HashSet::new(),
         kernel: Kernel::Unsure,
         layout: Layout::default(),
+        drops: None,
         retry_at: None,
         trouble: Lasting::default(),
         publish,
@@ -106,6 +107,8 @@ struct Task {
     closed: HashSet<Arc<str>>,
     kernel: Kernel,
     layout: Layout,
+    /// Packets that were dropped, where they are to be logged.
+    drops: Option<mpsc::Receiver<DroppedPacket>>,
     retry_at: Option<Instant>,
     trouble: Lasting,
     publish: watch::Sender<Standing>,
@@ -129,6 +132,10 @@ impl Task {
                 changed = self.worlds.changed() => if changed.is_err() { return },
                 changed = self.clusters.changed() => if changed.is_err() { return },
                 () = retry => self.retry_at = None,
+                dropped = next(&mut self.drops) => {
+                    self.log(dropped);
+                    continue;
+                }
             }
             while waiting.len() < AT_ONCE
                 && let Ok(request) = requests.try_recv()
@@ -207,7 +214,42 @@ impl Task {
         if layout != self.layout {
             self.layout = layout;
             self.kernel = Kernel::Unsure;
+            self.listen();
         }
+    }
+
+    /// Hears of packets that are dropped, where that is wanted.
+    fn listen(&mut self) {
+        self.drops = None;
+        if self.layout.log_drops {
+            let watched = self.parts.dataplane.watch_drops();
+            let unheard = |error: &KernelError| {
+                tracing::warn!(%error, "dropped packets cannot be logged");
+            };
+            self.drops = watched.inspect_err(unheard).ok();
+        }
+    }
+
+    fn log(&mut self, dropped: Option<DroppedPacket>) {
+        let Some(packet) = dropped else {
+            self.drops = None;
+            return;
+        };
+        let pod = self.attached.get(&*packet.ifname).map(|attached| attached.pod.to_string());
+        let DroppedPacket { source, destination, protocol, port, .. } = packet;
+        let direction = match packet.direction {
+            Direction::Ingress => "ingress",
+            Direction::Egress => "egress",
+        };
+        tracing::info!(
+            pod,
+            direction,
+            %source,
+            %destination,
+            protocol,
+            port,
+            "a network policy dropped a packet"
+        );
     }
 
     /// Gives the kernel what it lacks; `new` are links that come.
@@ -374,6 +416,14 @@ impl Task {
             )),
             _ => Ok(()),
         }
+    }
+}
+
+/// The next packet that was dropped; never one where nobody listens.
+async fn next(drops: &mut Option<mpsc::Receiver<DroppedPacket>>) -> Option<DroppedPacket> {
+    match drops {
+        Some(drops) => drops.recv().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use flock_agent::annotations;
 use flock_agent::config;
+use flock_agent::policy;
 use flock_agent::source::manifest;
 
 use super::markdown::fences;
@@ -79,6 +80,8 @@ fn every_manifest_is_accepted() {
             let outcome = if is_config {
                 let head = if manifest.starts_with("spec:") { HEAD } else { "" };
                 node_config(&format!("{head}{manifest}"))
+            } else if manifest.contains("kind: NetworkPolicy") {
+                policy::parse::from_manifest(&manifest).map(drop)
             } else {
                 pod(&manifest)
             };

@@ -10,9 +10,12 @@
 //! | `rules` | the chains and what they say: pure |
 //! | `table` | what is sent: all anew, a change, nothing left; and whether it is all there |
 //! | `drops` | what was dropped, as counted |
+//! | `log`, `packet` | some of what was dropped, as it happens; a packet's headers |
 
 mod drops;
 mod elements;
+mod log;
+mod packet;
 mod rules;
 mod sets;
 mod table;
@@ -21,13 +24,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 pub(crate) use drops::drops;
+pub(crate) use log::watch;
 pub(crate) use sets::TABLE;
 pub(crate) use table::{change, present, remove, replace};
 
 /// What can be chosen of the rules.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Whether packets that are dropped are also told of, some of them.
+    /// Whether packets that are dropped are also told of, ten in a second
+    /// (see [`crate::Dataplane::watch_drops`]). Wants the kernel's nfnetlink_log.
     pub log_drops: bool,
 }
 

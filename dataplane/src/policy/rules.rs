@@ -14,7 +14,7 @@
 //! registers that another has filled. What lets through is a condition that
 //! holds, never one that fails: a load that fails ends a rule.
 //!
-//! `nft`, up to the newest, aborts on a key in which a part comes from a map.
+//! `nft` (1.0.6 at least) aborts on a key in which a part comes from a map.
 //! So the first part is always a constant that is loaded as long as the parts
 //! from maps beside it, which then take their places: it sees the constant only.
 
@@ -36,7 +36,7 @@ pub(super) const CHAINS: [&str; 7] =
 /// The group that hears of dropped packets: flock's number wherever it needs one.
 pub(super) const LOG_GROUP: u16 = 241;
 /// Of a packet: its headers, with some extension headers.
-const LOG_LENGTH: u32 = 128;
+pub(super) const LOG_LENGTH: u32 = 128;
 const LOG_RATE: u64 = 10;
 const LOG_BURST: u32 = 20;
 

@@ -77,6 +77,11 @@ struct Flying {
 
 /// Sends all of them at once and returns what became of each, in their order.
 pub fn fire(shots: &[Shot<'_>]) -> Result<Vec<Outcome>> {
+    fire_within(shots, DUE)
+}
+
+/// The same for who looks again and again: an answer that is due is not waited for longer than this.
+pub(super) fn fire_within(shots: &[Shot<'_>], limit: Duration) -> Result<Vec<Outcome>> {
     let mut flying = launch(shots)?;
     let began = Instant::now();
     let mut outcomes = vec![Outcome::Silent; shots.len()];
@@ -86,7 +91,7 @@ pub fn fire(shots: &[Shot<'_>]) -> Result<Vec<Outcome>> {
             let awaited = |one: &Flying| shots.get(one.index).is_some_and(|shot| shot.due == due);
             flying.iter().any(awaited)
         };
-        let late = began.elapsed() >= DUE;
+        let late = began.elapsed() >= limit;
         if waits_for(Due::Surely) {
             quiet_since = Instant::now();
             ensure!(!late, "no answer to what nothing denies: {}", unanswered(shots, &flying));

@@ -1,6 +1,7 @@
 //! What the agents of a rig are told, by files: policies, namespaces, labels; and when they have taken it up.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -8,13 +9,16 @@ use serde_json::Value;
 use super::oracle::Protocol;
 use super::people::{self, Home, file, policy};
 use super::rig::Rig;
-use super::round::{Due, Outcome, Shot, fire};
+use super::round::{Due, Outcome, Shot, fire_within};
 use crate::manifests::Writing;
 use crate::node::Node;
 use crate::wait::{PATIENCE, until};
 
 /// Two ports at which the gates are open in turn.
 const GATES: [u16; 2] = [9000, 9010];
+
+/// How long a look at the gates takes: less than TCP waits before it knocks again.
+const GLANCE: Duration = Duration::from_millis(100);
 
 impl Rig {
     /// Replaces all policies, and awaits that both agents have taken them up.
@@ -129,7 +133,7 @@ impl Rig {
             Ok(Shot { station, source, target, protocol, port, due: Due::Answer })
         });
         let shots = shots.into_iter().collect::<Result<Vec<_>>>()?;
-        let outcomes = fire(&shots)?;
+        let outcomes = fire_within(&shots, GLANCE)?;
         let open = outcomes.iter().all(|outcome| matches!(outcome, Outcome::Answered(_)));
         anyhow::ensure!(open, "port {port} of the gates: {outcomes:?}");
         Ok(())

@@ -28,7 +28,7 @@ table inet foreign {
     }
     chain forward {
         type filter hook forward priority -5
-        tcp dport 9010 drop
+        tcp dport 443 drop
         ip saddr @friends tcp dport 9009 accept
     }
     chain mine {
@@ -121,7 +121,7 @@ fn the_rules_of_others_stay_and_hold() {
         let (from, to) = (rig.spot("front/web-2").unwrap(), rig.spot("back/db-1").unwrap());
         let case = |port| Case { from, to, ipv6: true, protocol: Protocol::Tcp, port };
         let told = |allowed| Verdict { allowed, reason: String::new() };
-        let outcomes = rig.send(&[case(9010), case(9005)], &[told(false), told(true)]).unwrap();
+        let outcomes = rig.send(&[case(443), case(9005)], &[told(false), told(true)]).unwrap();
         outcomes[0] == Outcome::Silent && matches!(outcomes[1], Outcome::Answered(_))
     };
     assert!(drops(&rig));

@@ -229,6 +229,16 @@ fn what_is_wrong_is_told_by_the_gravest() {
             "tor-a: ipv4-unicast is not announced: x",
         ),
         (
+            "policies",
+            |mut facts| {
+                facts.policies = crate::policy::Standing::Failing("no memory".into());
+                facts
+            },
+            ("True", "Serving"),
+            ("True", "PolicyFailed"),
+            "what was in force stays: no memory",
+        ),
+        (
             "overlooked",
             |mut facts| {
                 let mut world = World::clone(&facts.world);
