@@ -34,7 +34,7 @@ DEB_TEST  := $(DEB_DEMO) iptables:iptables /usr/lib/cni/ptp:containernetworking-
              $(DEB_ROUTERS) podman:podman containerd:containerd runc:runc curl:curl gcc:gcc /usr/include/stdio.h:libc6-dev mount:mount tmux:tmux pkill:procps jq:jq promtool:prometheus \
              $(DEB_DEPLOY) chromium:chromium chromedriver:chromium-driver /usr/share/fonts/truetype/dejavu/DejaVuSansCondensed.ttf:fonts-dejavu-extra
 DEB_INTEROP := $(DEB_DEMO) $(DEB_ROUTERS) podman:podman runc:runc tcpdump:tcpdump
-DEB_BENCH := $(DEB_DEMO) $(DEB_ROUTERS) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins
+DEB_BENCH := $(DEB_DEMO) $(DEB_ROUTERS) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins iperf3:iperf3
 DEB_IMAGE := buildah:buildah jq:jq
 DEB_E2E   := $(DEB_DEMO) $(DEB_IMAGE) /usr/lib/cni/ptp:containernetworking-plugins containerd:containerd runc:runc \
              curl:curl gcc:gcc /usr/include/stdio.h:libc6-dev mount:mount pgrep:procps openssl:openssl
@@ -114,13 +114,14 @@ static:
 	RUSTFLAGS="$(STATIC_FLAGS)" $(CARGO) build --release --locked --target $(TRIPLE) -p flock-cni -p flock-agent --bins
 
 .PHONY: bench
-bench: static ## Measure flock beside its peers: CNI plugins, BGP speakers, the whole agent (as root)
+bench: static ## Measure flock beside its peers: CNI plugins, BGP speakers, the whole agent, policies (as root)
 	$(call debian,$(DEB_BENCH))
 	@$(CARGO) build --release --locked --quiet -p flock-interop-tests --bins
 	@$(CARGO) build --release --locked --quiet -p flock-bgp-io -p flock-bgp-wire --examples
 	@$(SUDO) env FLOCK_BIN_DIR=$(CURDIR)/$(STATIC) target/release/bench-cni $(BENCH_FLAGS)
 	@$(SUDO) target/release/bench-bgp $(BENCH_FLAGS)
 	@$(SUDO) env FLOCK_BIN_DIR=$(CURDIR)/$(STATIC) target/release/bench-agent $(BENCH_FLAGS)
+	@$(SUDO) env FLOCK_BIN_DIR=$(CURDIR)/$(STATIC) target/release/bench-policy $(BENCH_FLAGS)
 
 .PHONY: bench-quick
 bench-quick: BENCH_FLAGS=--quick

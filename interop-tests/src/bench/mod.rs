@@ -7,5 +7,6 @@
 pub mod agent;
 pub mod bgp;
 pub mod machine;
+pub mod policy;
 pub mod report;
 pub mod samples;
