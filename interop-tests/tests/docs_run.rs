@@ -23,6 +23,7 @@ played! {
     readme: "README.md",
     tour: "docs/tour.md",
     annotations: "docs/annotations.md",
+    network_policy: "docs/network-policy.md",
     operations: "docs/operations.md",
     standalone: "docs/standalone.md",
     logs: "docs/logs.md",

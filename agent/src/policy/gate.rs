@@ -28,6 +28,8 @@ pub struct Attached {
     pub uid: String,
     /// All addresses, shared ones too.
     pub addresses: Box<[IpAddr]>,
+    /// Those that other pods may have too: anycast.
+    pub shared: Box<[IpAddr]>,
 }
 
 impl Attached {
@@ -42,6 +44,7 @@ impl Attached {
             pod: pod_key(record),
             uid: record.owner_uid.clone(),
             addresses: addresses.into(),
+            shared: record.anycast.as_slice().into(),
         }
     }
 }

@@ -436,5 +436,6 @@ fn local(attached: &Attached, world: &World) -> Local {
         labels: facts.map(|facts| facts.labels.clone()).unwrap_or_default(),
         ports: facts.map(|facts| facts.ports.clone()).unwrap_or_default(),
         addresses: attached.addresses.clone(),
+        shared: attached.shared.clone(),
     }
 }

@@ -18,7 +18,7 @@ what its policies allow, rule by rule.
 Examples:
   flock-agent policy show
   flock-agent policy show shop/web-0
-  flock-agent policy show -o json | jq '.pods[] | select(.ingress.isolated).name'";
+  flock-agent policy show -o json | jq '.pods[].ingress.policies'";
 
 /// What changes by itself.
 const CLOCKS: &[&str] = &["droppedPackets", "droppedBytes"];

@@ -34,6 +34,8 @@ pub struct Local {
     pub ports: Arc<[NamedPort]>,
     /// Every address of it that this node delivers: its own, extra ones and anycast.
     pub addresses: Box<[IpAddr]>,
+    /// Those of them that others may have too: anycast.
+    pub shared: Box<[IpAddr]>,
 }
 
 /// What isolates a pod in one direction.
@@ -157,13 +159,18 @@ impl Engine {
         let links = self.links.get(pod).into_iter().flatten();
         let locals = links.filter_map(|link| Some(&self.attached.get(link)?.local));
         let mut held = Vec::new();
+        for local in locals.clone() {
+            let kind = kind(&local.labels, &local.ports);
+            held.extend(local.addresses.iter().map(|address| {
+                let shared = local.shared.contains(address);
+                let rank = if shared { Rank::Here } else { Rank::Given };
+                Held { address: *address, kind: kind.clone(), rank }
+            }));
+        }
         let mut hold = |addresses: &[IpAddr], kind: &KindKey, rank: Rank| {
             let one = |address: &IpAddr| Held { address: *address, kind: kind.clone(), rank };
             held.extend(addresses.iter().map(one));
         };
-        for local in locals.clone() {
-            hold(&local.addresses, &kind(&local.labels, &local.ports), Rank::Here);
-        }
         if let Some(peer) = self.cluster.peers.get(pod) {
             let same = |local: &&super::Local| {
                 peer.addresses.iter().any(|address| local.addresses.contains(address))

@@ -12,7 +12,9 @@ use crate::policy::blocks;
 pub(super) enum Rank {
     /// The API server says that it is its own.
     Own,
-    /// This node delivers it there, whatever anybody says.
+    /// This node gave it to it, and to nobody else.
+    Given,
+    /// This node delivers it there, and perhaps to others, whatever anybody says.
     Here,
     /// It says so itself.
     Claim,
@@ -69,9 +71,10 @@ impl Holders {
         }
     }
 
-    /// Whether a claim counts: not where the API server calls the address somebody's own.
+    /// Whether a claim counts: not where the API server, or this node, calls the address somebody's own.
     pub(super) fn counts(&self, rank: Rank) -> bool {
-        rank != Rank::Claim || self.all().iter().all(|holder| holder.rank != Rank::Own)
+        let owns = |holder: &Holder| matches!(holder.rank, Rank::Own | Rank::Given);
+        rank != Rank::Claim || !self.all().iter().any(owns)
     }
 
     /// How many there are whose word counts.
@@ -81,7 +84,7 @@ impl Holders {
 
     /// Whether it is an address of a pod of this node.
     pub(super) fn is_here(&self) -> bool {
-        self.all().iter().any(|holder| holder.rank == Rank::Here)
+        self.all().iter().any(|holder| matches!(holder.rank, Rank::Given | Rank::Here))
     }
 }
 

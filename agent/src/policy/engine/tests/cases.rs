@@ -21,7 +21,13 @@ fn key(name: &str) -> PodKey {
 
 fn local(name: &str, app: &str, addresses: &[&str]) -> Local {
     let addresses = addresses.iter().map(|text| text.parse().unwrap()).collect();
-    Local { key: key(name), labels: labels(app), ports: Arc::default(), addresses }
+    Local {
+        key: key(name),
+        labels: labels(app),
+        ports: Arc::default(),
+        addresses,
+        shared: Box::default(),
+    }
 }
 
 /// A cluster with an engine that was told of it.

@@ -111,6 +111,7 @@ fn ten_thousand_pods_and_five_hundred_policies() {
             labels: labels(n),
             ports: ports.clone(),
             addresses: address(n).into(),
+            shared: Box::default(),
         };
         let start = Instant::now();
         engine.set_local(&format!("eth{n}").into(), Some(local));

@@ -58,6 +58,7 @@ impl Pod {
             labels: self.labels.clone(),
             ports: self.ports.clone(),
             addresses: addresses.into(),
+            shared: self.claimed.clone().into(),
         };
         let places = [self.addresses(), self.claimed.clone()];
         self.links.iter().cloned().zip(places.map(local)).collect()
@@ -177,7 +178,8 @@ impl World {
     pub(super) fn holders(&self, address: IpAddr) -> Vec<&Pod> {
         let known = |pod: &Pod| pod.seen || pod.links.is_empty();
         let owns = |pod: &Pod| known(pod) && pod.own.contains(&address);
-        let owned = self.pods.values().any(owns);
+        let given = |pod: &Pod| !pod.links.is_empty() && pod.own.contains(&address);
+        let owned = self.pods.values().any(|pod| owns(pod) || given(pod));
         let holds = |pod: &&Pod| {
             let claims = pod.claimed.contains(&address);
             let here = !pod.links.is_empty() && (claims || pod.own.contains(&address));
