@@ -38,10 +38,8 @@ pub async fn dropped(pods: &Pods) -> Vec<(PodKey, Dropped)> {
 /// `policy show`.
 pub async fn report(pods: &Pods, args: PolicyShowArgs) -> Result<PolicyReport, String> {
     let standing = pods.gate.standing();
-    let counted = match pods.dataplane.policy_drops().await {
-        Ok(counted) => counted,
-        Err(_) => Vec::new(),
-    };
+    // Without a table nothing was dropped.
+    let counted = pods.dataplane.policy_drops().await.unwrap_or_default();
     let counted: HashMap<(String, Direction), Dropped> =
         counted.into_iter().map(|one| ((one.ifname.clone(), one.direction), one)).collect();
     let wanted = args.pod.map(|pod| pod.0);

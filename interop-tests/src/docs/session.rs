@@ -25,6 +25,7 @@ pub struct Step {
 /// Everything else is done once.
 const LOOKS: &[&str] = &[
     "flock-agent bgp show",
+    "flock-agent policy",
     "flock-agent bgp explain",
     "flock-agent pods",
     "flock-agent check",
