@@ -114,8 +114,11 @@ impl Doctor {
     }
 
     async fn policies(&self, config: Option<&NodeConfig>) -> Result<Vec<Finding>, String> {
-        let layout = Layout { log_drops: config.is_some_and(|config| config.log_drops) };
-        let present = self.pods.dataplane.policy_present(layout).await;
+        let dataplane = &self.pods.dataplane;
+        let mut present = dataplane.policy_present(Layout { log_drops: false }).await;
+        if matches!(present, Ok(false)) && config.is_some_and(|config| config.log_drops) {
+            present = dataplane.policy_present(Layout { log_drops: true }).await;
+        }
         // Those of files are told with the other manifests.
         let problems = match self.pods.source.is_complete() {
             true => self.pods.source.cluster().borrow().problems.clone(),

@@ -31,7 +31,7 @@ pub(super) fn judge(
             format!("cannot be put in force, what was in force stays: {reason}"),
             "mend what it names; it is tried again every few seconds",
         ),
-        Standing::InForce { policies, isolated } => match present {
+        Standing::InForce { policies, isolated, .. } => match present {
             Ok(true) => Finding::ok(
                 POLICY,
                 format!("{policies} in force; isolated pods of this node: {isolated}"),
@@ -44,6 +44,15 @@ pub(super) fn judge(
             Err(error) => Finding::warn(POLICY, error, "see the agent's log"),
         },
     }];
+    if let Standing::InForce { crowded, .. } = standing {
+        findings.extend(crowded.iter().map(|namespace| {
+            Finding::warn(
+                POLICY,
+                format!("namespace {namespace}: too many overlapping blocks; its rules by ipBlock allow nobody"),
+                "write fewer rules with ipBlock there, or larger blocks",
+            )
+        }));
+    }
     findings.extend(problems.iter().take(NAMED).map(|(place, problem)| {
         let remedy = "mend it; what it said before stays in force";
         Finding::warn(POLICY, format!("{place}: {problem}"), remedy)
@@ -64,7 +73,7 @@ mod tests {
     #[test]
     fn how_policies_stand() {
         let none = BTreeMap::new();
-        let in_force = Standing::InForce { policies: 2, isolated: 1 };
+        let in_force = Standing::InForce { policies: 2, isolated: 1, crowded: vec![] };
         let table = [
             (Standing::Idle, Ok(false), false, Status::Ok, "there is none"),
             (Standing::Waiting, Ok(false), true, Status::Ok, "not all"),
@@ -80,6 +89,10 @@ mod tests {
             assert!(found[0].message.contains(words), "{found:?}");
             assert_eq!(found[0].remedy.is_empty(), status == Status::Ok);
         }
+        let crowded =
+            Standing::InForce { policies: 1, isolated: 0, crowded: vec!["greedy".into()] };
+        let found = judge(&crowded, &none, Ok(true), false);
+        assert!(found[1].message.starts_with("namespace greedy: too many"), "{found:?}");
         let many = (0..30).map(|n| (format!("networkpolicies/{n:02}"), "bad".into())).collect();
         let found = judge(&Standing::Idle, &many, Ok(false), false);
         assert_eq!(found.len(), 22);

@@ -172,12 +172,12 @@ impl Figures {
     }
 }
 
-fn policies(pods: &Pods, dropped: Vec<(PodKey, Dropped)>) -> Policies {
-    let (state, isolated) = match pods.gate.standing() {
-        policy::Standing::Idle => ("none", 0),
-        policy::Standing::InForce { isolated, .. } => ("in_force", isolated),
-        policy::Standing::Waiting => ("waiting", 0),
-        policy::Standing::Failing(_) => ("failing", 0),
+fn policies(pods: &Pods, (isolated, dropped): (usize, Vec<(PodKey, Dropped)>)) -> Policies {
+    let state = match pods.gate.standing() {
+        policy::Standing::Idle => "none",
+        policy::Standing::InForce { .. } => "in_force",
+        policy::Standing::Waiting => "waiting",
+        policy::Standing::Failing(_) => "failing",
     };
     let known = pods.source.cluster().borrow().policies.len();
     Policies { state, known, isolated, dropped: bounded(dropped) }

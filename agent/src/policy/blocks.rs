@@ -91,8 +91,11 @@ pub(super) struct Piece {
 }
 
 /// Cuts the address space where a block begins or ends. Each block is what [`union`] gives. What is
-/// in no block is in no piece.
-pub(super) fn partition<'a>(blocks: impl Iterator<Item = (u32, &'a [Span])>) -> Vec<Piece> {
+/// in no block is in no piece. `None`: the pieces would name blocks more often than `room` times.
+pub(super) fn partition<'a>(
+    blocks: impl Iterator<Item = (u32, &'a [Span])>,
+    mut room: usize,
+) -> Option<Vec<Piece>> {
     let mut cuts: BTreeMap<(bool, u128), Cut> = BTreeMap::new();
     for (block, spans) in blocks {
         for span in spans {
@@ -114,6 +117,7 @@ pub(super) fn partition<'a>(blocks: impl Iterator<Item = (u32, &'a [Span])>) -> 
         // Only what reaches the last address of all is still open at the last cut of its family.
         let last = next.map_or(u128::MAX, |((_, point), _)| point.saturating_sub(1));
         if !inside.is_empty() {
+            room = room.checked_sub(inside.len())?;
             let blocks = inside.iter().copied().collect();
             pieces.push(Piece { span: Span { six, first, last }, blocks });
         }
@@ -121,7 +125,7 @@ pub(super) fn partition<'a>(blocks: impl Iterator<Item = (u32, &'a [Span])>) -> 
             inside.clear();
         }
     }
-    pieces
+    Some(pieces)
 }
 
 #[derive(Default)]
@@ -205,7 +209,7 @@ mod tests {
         });
         let spans: Vec<Vec<Span>> = spans.collect();
         let numbered = (1..).zip(spans.iter().map(Vec::as_slice));
-        let pieces = partition(numbered);
+        let pieces = partition(numbered, usize::MAX).unwrap();
         for piece in &pieces {
             let (first, last) = piece.span.ends();
             assert_eq!(find(&pieces, first), Some(piece));
@@ -251,7 +255,7 @@ mod tests {
     #[test]
     fn an_address_is_found_or_not() {
         let spans = [Span::of(&net("10.0.0.0/24")), Span::of(&net("2001:db8::/64"))];
-        let pieces = partition([(7, &spans[..])].into_iter());
+        let pieces = partition([(7, &spans[..])].into_iter(), usize::MAX).unwrap();
         let found = |text: &str| find(&pieces, text.parse().unwrap()).is_some();
         assert!(found("10.0.0.0") && found("10.0.0.255") && found("2001:db8::1"));
         assert!(!found("9.255.255.255") && !found("10.0.1.0") && !found("2001:db8:0:1::"));

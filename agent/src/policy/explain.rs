@@ -90,10 +90,11 @@ fn find(view: &View<'_>, who: &Who, node: &[IpAddr]) -> Result<Found, String> {
 
 /// A pod by its name, with all its addresses.
 fn named(view: &View<'_>, pod: &PodKey) -> Option<Found> {
-    let here = view.attached.values().filter(|attached| attached.pod == *pod);
-    let addresses: Vec<IpAddr> = here.flat_map(|one| one.addresses.iter().copied()).collect();
+    let here = || view.attached.values().filter(|attached| attached.pod == *pod);
+    let addresses: Vec<IpAddr> = here().flat_map(|one| one.addresses.iter().copied()).collect();
     if !addresses.is_empty() {
         let facts = view.world.pods.get(pod);
+        let facts = facts.filter(|facts| here().any(|one| facts.has_uid(&one.uid)));
         let known = PodEnd {
             key: pod.clone(),
             labels: facts.map(|facts| facts.labels.clone()).unwrap_or_default(),

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -64,6 +65,8 @@ pub enum Standing {
         policies: usize,
         /// How many pods of this node are isolated.
         isolated: usize,
+        /// Namespaces whose rules by `ipBlock` allow nobody, because their blocks are too many.
+        crowded: Vec<String>,
     },
     /// The kernel refuses it; what it had before stays.
     Failing(String),
@@ -89,6 +92,8 @@ pub struct Gate {
     requests: mpsc::Sender<Request>,
     standing: watch::Receiver<Standing>,
     cluster: watch::Receiver<Arc<Cluster>>,
+    /// Somebody waited in vain until everything is told.
+    waited: Arc<AtomicBool>,
 }
 
 impl Gate {
@@ -97,7 +102,7 @@ impl Gate {
         cluster: watch::Receiver<Arc<Cluster>>,
     ) -> (Self, mpsc::Receiver<Request>) {
         let (requests, asked) = mpsc::channel(REQUESTS);
-        (Self { requests, standing, cluster }, asked)
+        (Self { requests, standing, cluster, waited: Arc::default() }, asked)
     }
 
     /// The pods that are there already. Before this nothing in the kernel is touched.
@@ -112,8 +117,12 @@ impl Gate {
     /// its link is made.
     pub async fn admit(&self, record: &Allocation) -> Result<(), String> {
         let mut cluster = self.cluster.clone();
-        // Whether it came or the time is over: the task decides by what is known then.
-        let _ = tokio::time::timeout(PATIENCE, cluster.wait_for(|cluster| cluster.complete)).await;
+        let patience = if self.waited.load(Ordering::Relaxed) { Duration::ZERO } else { PATIENCE };
+        // Whether it came or the time is over: the task decides by what is known then. Where it did
+        // not come in time, nobody waits for it again before it comes.
+        let told = cluster.wait_for(|cluster| cluster.complete);
+        let in_vain = tokio::time::timeout(patience, told).await.is_err();
+        self.waited.store(in_vain, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
         let stopping = || "the agent is stopping".to_owned();
         let request = Request::Admit(Attached::of(record), answer);

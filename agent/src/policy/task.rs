@@ -17,12 +17,15 @@ use crate::incidents::{Incident, Incidents};
 use crate::log::Lasting;
 use crate::metrics::Metrics;
 use crate::news::News;
-use crate::source::{Cluster, PodFacts, PodKey, Source, World};
+use crate::source::{Cluster, PodKey, Source, World};
 
 /// Requests that are taken together, so that a burst of pods is few transactions.
 const AT_ONCE: usize = 64;
 /// When what the kernel refused is tried again.
 const RETRY: Duration = Duration::from_secs(5);
+
+/// Between two times that everything is made anew because somebody changed it.
+const PACE: Duration = Duration::from_secs(1);
 
 /// What the task works with.
 #[allow(missing_docs, reason = "each is what its type says")]
@@ -51,7 +54,12 @@ pub fn start(parts: Parts) -> Gate {
         begun: false,
         closed: HashSet::new(),
         kernel: Kernel::Unsure,
+        wanted: Layout::default(),
         layout: Layout::default(),
+        told: (true, true),
+        heard: false,
+        lost: false,
+        replaced_at: None,
         drops: None,
         retry_at: None,
         trouble: Lasting::default(),
@@ -106,7 +114,16 @@ struct Task {
     /// Links that were closed because not everything is known.
     closed: HashSet<Arc<str>>,
     kernel: Kernel,
+    /// What the NodeConfig wants, and what the kernel takes of it.
+    wanted: Layout,
     layout: Layout,
+    /// Both pictures are still told.
+    told: (bool, bool),
+    /// The source has told everything of this node once.
+    heard: bool,
+    /// Somebody changed the table, perhaps removed it.
+    lost: bool,
+    replaced_at: Option<Instant>,
     /// Packets that were dropped, where they are to be logged.
     drops: Option<mpsc::Receiver<DroppedPacket>>,
     retry_at: Option<Instant>,
@@ -117,7 +134,7 @@ struct Task {
 impl Task {
     async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
         loop {
-            let mut waiting = Vec::new();
+            let mut asked = Vec::new();
             let retry = async {
                 match self.retry_at {
                     Some(at) => tokio::time::sleep_until(at).await,
@@ -126,23 +143,27 @@ impl Task {
             };
             tokio::select! {
                 request = requests.recv() => match request {
-                    Some(request) => self.take(request, &mut waiting),
+                    Some(request) => asked.push(request),
                     None => return,
                 },
-                changed = self.worlds.changed() => if changed.is_err() { return },
-                changed = self.clusters.changed() => if changed.is_err() { return },
+                // A source that has ended leaves its last picture, which is then the best there is.
+                changed = self.worlds.changed(), if self.told.0 => self.told.0 = changed.is_ok(),
+                changed = self.clusters.changed(), if self.told.1 => self.told.1 = changed.is_ok(),
                 () = retry => self.retry_at = None,
                 dropped = next(&mut self.drops) => {
                     self.log(dropped);
                     continue;
                 }
             }
-            while waiting.len() < AT_ONCE
+            while asked.len() < AT_ONCE
                 && let Ok(request) = requests.try_recv()
             {
-                self.take(request, &mut waiting);
+                asked.push(request);
             }
+            // First what was told: whoever comes was told of before.
             self.look();
+            let mut waiting = Vec::new();
+            asked.into_iter().for_each(|request| self.take(request, &mut waiting));
             let admitted = |one: &Waiting| match one {
                 Waiting::Admitted(ifname, _) => Some(ifname.clone()),
                 _ => None,
@@ -165,7 +186,7 @@ impl Task {
                 self.attach(attached);
             }
             Request::Release(ifname) => self.detach(&ifname),
-            Request::Recheck => self.kernel = Kernel::Unsure,
+            Request::Recheck => self.recheck(),
             Request::Ask(question) => waiting.push(Waiting::Asks(question)),
         }
     }
@@ -175,8 +196,7 @@ impl Task {
         if !links.contains(&attached.ifname) {
             links.push(attached.ifname.clone());
         }
-        // Of the newest picture: whoever comes was told of just now.
-        let local = local(&attached, &self.worlds.borrow());
+        let local = self.local(&attached).unwrap_or_else(|| unknown(&attached));
         self.engine.set_local(&attached.ifname, Some(local));
         self.attached.insert(attached.ifname.clone(), attached);
     }
@@ -199,11 +219,14 @@ impl Task {
         let before = std::mem::replace(&mut self.world, world);
         for pod in self.world.pods.differing(&before.pods) {
             for ifname in self.by_pod.get(&pod).into_iter().flatten() {
-                if let Some(attached) = self.attached.get(ifname) {
-                    self.engine.set_local(ifname, Some(local(attached, &self.world)));
+                // One that is not told of any more may still run: it stays what it was.
+                let now = self.attached.get(ifname).and_then(|attached| self.local(attached));
+                if let Some(local) = now {
+                    self.engine.set_local(ifname, Some(local));
                 }
             }
         }
+        self.heard |= self.world.away.is_none();
         let cluster = self.clusters.borrow_and_update().clone();
         if !Arc::ptr_eq(&cluster, &self.cluster) {
             self.engine.set_cluster(&cluster);
@@ -211,8 +234,8 @@ impl Task {
         }
         let config = self.world.node.config();
         let layout = Layout { log_drops: config.is_some_and(|config| config.log_drops) };
-        if layout != self.layout {
-            self.layout = layout;
+        if layout != self.wanted {
+            (self.wanted, self.layout) = (layout, layout);
             self.kernel = Kernel::Unsure;
             self.listen();
         }
@@ -258,9 +281,10 @@ impl Task {
             return;
         }
         let began = Instant::now();
-        let outcome = if !self.cluster.complete {
+        // Pods of this node whose labels nobody told since the start would be taken for others.
+        let outcome = if !self.cluster.complete || !self.heard {
             self.kernel = Kernel::Unsure;
-            self.close(new).await.map(|()| Standing::Waiting)
+            self.wait(new).await.map(|()| Standing::Waiting)
         } else if self.retry_at.is_some() && new.is_empty() {
             // It was refused just now, and is tried again when its time has come.
             return;
@@ -305,6 +329,7 @@ impl Task {
             true => Standing::InForce {
                 policies: self.cluster.policies.len(),
                 isolated: self.engine.isolated(),
+                crowded: self.engine.crowded().to_vec(),
             },
             false => Standing::Idle,
         })
@@ -314,40 +339,80 @@ impl Task {
         self.kernel = Kernel::Unsure;
         let elements = self.engine.elements();
         self.engine.forget_changes();
-        self.parts.dataplane.replace_policy(elements, self.layout).await?;
+        self.put(elements).await?;
         self.kernel = Kernel::InStep;
         Ok(())
     }
 
-    /// Not everything is known: whoever comes and is isolated by what is known gets nothing at all.
-    /// What is in the kernel for others stays as it is.
-    async fn close(&mut self, new: &[Arc<str>]) -> Result<(), KernelError> {
-        let mut elements = Vec::new();
+    /// A kernel that cannot log drops all the same.
+    async fn put(&mut self, elements: Vec<Element>) -> Result<(), KernelError> {
+        self.replaced_at = Some(Instant::now());
+        let dataplane = &self.parts.dataplane;
+        if !self.layout.log_drops {
+            return dataplane.replace_policy(elements, self.layout).await;
+        }
+        let Err(error) = dataplane.replace_policy(elements.clone(), self.layout).await else {
+            return Ok(());
+        };
+        let plain = Layout { log_drops: false };
+        dataplane.replace_policy(elements, plain).await?;
+        self.layout = plain;
+        tracing::warn!(%error, "dropped packets cannot be logged");
+        Ok(())
+    }
+
+    /// Somebody changed what is in the kernel. Made anew at once, but not again and again: another
+    /// program may want it otherwise.
+    fn recheck(&mut self) {
+        self.kernel = Kernel::Unsure;
+        self.lost = true;
+        let next = self.replaced_at.map(|at| at + PACE).filter(|next| *next > Instant::now());
+        self.retry_at = self.retry_at.or(next);
+    }
+
+    /// Not everything is known: what is in the kernel stays, and whoever comes and is isolated by what
+    /// is known gets nothing at all. Where the table is lost, that is true of everybody.
+    async fn wait(&mut self, new: &[Arc<str>]) -> Result<(), KernelError> {
+        if std::mem::take(&mut self.lost) && self.engine.is_active() {
+            let dataplane = &self.parts.dataplane;
+            if !dataplane.policy_present(self.layout).await? {
+                let all: Vec<Arc<str>> = self.attached.keys().cloned().collect();
+                let closed: Vec<Element> =
+                    all.iter().flat_map(|link| self.closed_to(link)).collect();
+                self.put(closed).await?;
+                self.closed = all.into_iter().collect();
+            }
+        }
         for ifname in new {
             if self.closed.insert(ifname.clone()) {
-                let closed = self.isolated(ifname);
-                elements.extend(closed.map(|direction| Element::Subject {
-                    direction,
-                    ifname: ifname.clone(),
-                    profile: Profile::CLOSED,
-                }));
+                self.close(ifname).await.inspect_err(|_| self.closed.clear())?;
             }
         }
-        if elements.is_empty() {
-            return Ok(());
-        }
-        let dataplane = &self.parts.dataplane;
-        let fresh = Change { removed: Vec::new(), added: elements.clone() };
-        let outcome = match dataplane.change_policy(fresh).await {
-            Err(KernelError::PolicyGone) => dataplane.replace_policy(elements, self.layout).await,
-            // Another life may have left one of the same name.
-            Err(_) => {
-                let again = Change { removed: elements.clone(), added: elements };
-                dataplane.change_policy(again).await
-            }
-            Ok(()) => Ok(()),
+        Ok(())
+    }
+
+    /// What holds a pod that policies isolate to nothing at all.
+    fn closed_to(&self, ifname: &Arc<str>) -> Vec<Element> {
+        let subject = |direction| Element::Subject {
+            direction,
+            ifname: ifname.clone(),
+            profile: Profile::CLOSED,
         };
-        outcome.inspect_err(|_| self.closed.clear())
+        self.isolated(ifname).map(subject).collect()
+    }
+
+    async fn close(&mut self, ifname: &Arc<str>) -> Result<(), KernelError> {
+        for element in self.closed_to(ifname) {
+            let change = |removed| Change { removed, added: vec![element.clone()] };
+            let dataplane = &self.parts.dataplane;
+            match dataplane.change_policy(change(Vec::new())).await {
+                Ok(()) => {}
+                Err(KernelError::PolicyGone) => self.put(vec![element]).await?,
+                // Another life, or another try, may have left one of the same name.
+                Err(_) => dataplane.change_policy(change(vec![element.clone()])).await?,
+            }
+        }
+        Ok(())
     }
 
     fn is_well(&mut self, standing: Standing) {
@@ -372,6 +437,18 @@ impl Task {
     }
 
     fn tell(&self, standing: Standing) {
+        let before = match &*self.publish.borrow() {
+            Standing::InForce { crowded, .. } => crowded.clone(),
+            _ => Vec::new(),
+        };
+        if let Standing::InForce { crowded, .. } = &standing {
+            for namespace in crowded.iter().filter(|namespace| !before.contains(namespace)) {
+                tracing::warn!(
+                    namespace,
+                    "too many overlapping blocks; rules by ipBlock of this namespace allow nobody"
+                );
+            }
+        }
         let news = self.publish.send_if_modified(|known| {
             let news = *known != standing;
             if news {
@@ -384,13 +461,17 @@ impl Task {
         }
     }
 
-    fn answer(&self, waiting: Vec<Waiting>) {
+    fn answer(&mut self, waiting: Vec<Waiting>) {
         let standing = self.publish.borrow().clone();
         for one in waiting {
             match one {
                 Waiting::Begun(done) => drop(done.send(())),
                 Waiting::Admitted(ifname, answer) => {
-                    let _ = answer.send(self.verdict(&standing, &ifname));
+                    let verdict = self.verdict(&standing, &ifname);
+                    if verdict.is_err() {
+                        self.detach(&ifname);
+                    }
+                    let _ = answer.send(verdict);
                 }
                 Waiting::Asks(question) => question(&View {
                     engine: &self.engine,
@@ -399,6 +480,22 @@ impl Task {
                     cluster: &self.cluster,
                 }),
             }
+        }
+    }
+
+    /// What is told of an attachment, as the engine is to know it. `None`: the source knows every pod
+    /// of this node, and not (or not yet, or not any more) this one.
+    fn local(&self, attached: &Attached) -> Option<Local> {
+        let facts = self.world.pods.get(&attached.pod);
+        match facts.filter(|facts| facts.has_uid(&attached.uid)) {
+            Some(facts) => Some(Local {
+                labels: facts.labels.clone(),
+                ports: facts.ports.clone(),
+                known: true,
+                ..unknown(attached)
+            }),
+            None if self.parts.source.is_complete() => None,
+            None => Some(Local { known: true, ..unknown(attached) }),
         }
     }
 
@@ -427,15 +524,14 @@ async fn next(drops: &mut Option<mpsc::Receiver<DroppedPacket>>) -> Option<Dropp
     }
 }
 
-/// What the engine is to know of an attachment.
-fn local(attached: &Attached, world: &World) -> Local {
-    let facts = world.pods.get(&attached.pod).filter(|facts| facts.has_uid(&attached.uid));
-    let facts: Option<&PodFacts> = facts.map(AsRef::as_ref);
+/// An attachment of which nothing but its name and addresses is known.
+fn unknown(attached: &Attached) -> Local {
     Local {
         key: attached.pod.clone(),
-        labels: facts.map(|facts| facts.labels.clone()).unwrap_or_default(),
-        ports: facts.map(|facts| facts.ports.clone()).unwrap_or_default(),
+        labels: Arc::default(),
+        ports: Arc::default(),
         addresses: attached.addresses.clone(),
         shared: attached.shared.clone(),
+        known: false,
     }
 }

@@ -18,19 +18,22 @@ use crate::source::PodKey;
 /// So many peers or ports of a rule are named; more are counted.
 const NAMED: usize = 8;
 
-/// What was dropped for whom, since the rules were last made anew.
-pub async fn dropped(pods: &Pods) -> Vec<(PodKey, Dropped)> {
-    if !matches!(pods.gate.standing(), Standing::InForce { .. } | Standing::Failing(_)) {
-        return Vec::new();
+/// How many pods are isolated, and what was dropped for whom since the rules were last made anew.
+pub async fn dropped(pods: &Pods) -> (usize, Vec<(PodKey, Dropped)>) {
+    if pods.gate.standing() == Standing::Idle {
+        return Default::default();
     }
-    let Ok(counted) = pods.dataplane.policy_drops().await else { return Vec::new() };
+    let counted = pods.dataplane.policy_drops().await.unwrap_or_default();
     let name = |view: &View<'_>, dropped: Dropped| {
         let attached = view.attached.get(dropped.ifname.as_str())?;
         Some((attached.pod.clone(), dropped))
     };
     let named = pods
         .gate
-        .ask(move |view| counted.into_iter().filter_map(|one| name(view, one)).collect())
+        .ask(move |view| {
+            let dropped = counted.into_iter().filter_map(|one| name(view, one)).collect();
+            (view.engine.isolated(), dropped)
+        })
         .await;
     named.unwrap_or_default()
 }

@@ -207,19 +207,15 @@ pub(super) fn all(layout: Layout) -> Vec<Rule> {
 }
 
 fn forward() -> Vec<Rule> {
-    let mut rules = vec![
-        Rule::new(
-            FORWARD,
-            "of a connection that may be",
-            vec![
-                Expression::ConnectionState { to: SCRATCH },
-                Expression::AnyOf { from: SCRATCH, bits: KNOWN },
-                Expression::Accept,
-            ],
-        ),
-        Rule::new(FORWARD, "Packet Too Big", icmp(&FAMILY6, ICMP6, vec![2])),
-        Rule::new(FORWARD, "Fragmentation Needed", icmp(&FAMILY4, ICMP, vec![3, 4])),
-    ];
+    let mut rules = vec![Rule::new(
+        FORWARD,
+        "of a connection that may be",
+        vec![
+            Expression::ConnectionState { to: SCRATCH },
+            Expression::AnyOf { from: SCRATCH, bits: KNOWN },
+            Expression::Accept,
+        ],
+    )];
     for family in [&FAMILY4, &FAMILY6] {
         let pair = [
             address(family, family.source, SOURCE),
@@ -230,15 +226,24 @@ fn forward() -> Vec<Rule> {
         let expressions = is(family).into_iter().chain(pair).collect();
         rules.push(Rule::new(FORWARD, "a pod reaches itself", expressions));
     }
-    for (way, says) in [(&EGRESS, "from an isolated pod"), (&INGRESS, "to an isolated pod")] {
-        let [chain4, chain6, _] = way.chains;
-        for (chain, family) in [(chain4, &FAMILY4), (chain6, &FAMILY6)] {
-            let jump = [Expression::Jump(chain)];
-            let expressions = is(family).into_iter().chain(way.profile()).chain(jump).collect();
-            rules.push(Rule::new(FORWARD, says, expressions));
-        }
-    }
+    rules.extend(held(&EGRESS, "from an isolated pod"));
+    // Between the two: what an isolated pod forges of these is held to what it may send.
+    rules.extend([
+        Rule::new(FORWARD, "Packet Too Big", icmp(&FAMILY6, ICMP6, vec![2])),
+        Rule::new(FORWARD, "Fragmentation Needed", icmp(&FAMILY4, ICMP, vec![3, 4])),
+    ]);
+    rules.extend(held(&INGRESS, "to an isolated pod"));
     rules
+}
+
+/// Packets of isolated pods are held against what they may.
+fn held(way: &'static Way, says: &'static str) -> impl Iterator<Item = Rule> {
+    let [chain4, chain6, _] = way.chains;
+    [(chain4, &FAMILY4), (chain6, &FAMILY6)].into_iter().map(move |(chain, family)| {
+        let jump = [Expression::Jump(chain)];
+        let expressions = is(family).into_iter().chain(way.profile()).chain(jump).collect();
+        Rule::new(FORWARD, says, expressions)
+    })
 }
 
 /// What the class of the other end may, be it a pod's or a block's.

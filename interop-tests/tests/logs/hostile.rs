@@ -75,7 +75,7 @@ fn nobody_forges_a_line_for_machines() {
     until("everything to be said", PATIENCE, || {
         let lines = objects(&node)?;
         for words in
-            ["session down", "CNI call failed", "pod manifest refused; what it said before stays"]
+            ["session down", "CNI call failed", "manifest refused; what it said before stays"]
         {
             ensure!(lines.iter().any(|line| line["message"] == words), "no {words}");
         }

@@ -7,7 +7,8 @@ use std::{fs, io::Write};
 
 use anyhow::{Result, ensure};
 use rack::binaries;
-use serde_json::Value;
+use rack::manifests::Writing;
+use serde_json::{Value, json};
 
 use crate::page::{Page, curl};
 use crate::running;
@@ -64,8 +65,13 @@ fn documented() -> BTreeMap<String, Row> {
 fn every_metric_is_documented_and_every_document_is_true() {
     let fabric = running();
     let node = fabric.node(1).unwrap();
-    // One peer has a reason to be down, so that every metric has a sample.
-    let page = Page::awaited(node, "a reason", |page| {
+    // One peer has a reason to be down, and a pod is isolated, so that every metric has a sample.
+    let deny = json!({"metadata": {"name": "deny"}, "spec": {"podSelector": {}}});
+    std::fs::create_dir_all(node.file("standalone/networkpolicies")).unwrap();
+    node.write("networkpolicies/deny.yaml", &deny.to_string(), Writing::Renamed).unwrap();
+    let _isolated = fabric.add_pod(1, "isolated", &[]).unwrap();
+    let page = Page::awaited(node, "a reason, and a count", |page| {
+        page.sum("flock_policy_dropped_packets_total", &["pod=\"isolated\""])?;
         page.sum("flock_bgp_session_last_error_info", &["peer=\"gone\""]).map(drop)
     });
     let lint = promtool(&["check", "metrics"], &page.text).unwrap();

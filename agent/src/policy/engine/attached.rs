@@ -36,6 +36,9 @@ pub struct Local {
     pub addresses: Box<[IpAddr]>,
     /// Those of them that others may have too: anycast.
     pub shared: Box<[IpAddr]>,
+    /// Whether labels and ports are known. Where not, it is held to everything that the policies of
+    /// its namespace could say, and nobody's peer.
+    pub known: bool,
 }
 
 /// What isolates a pod in one direction.
@@ -159,7 +162,7 @@ impl Engine {
         let links = self.links.get(pod).into_iter().flatten();
         let locals = links.filter_map(|link| Some(&self.attached.get(link)?.local));
         let mut held = Vec::new();
-        for local in locals.clone() {
+        for local in locals.clone().filter(|local| local.known) {
             let kind = kind(&local.labels, &local.ports);
             held.extend(local.addresses.iter().map(|address| {
                 let shared = local.shared.contains(address);
@@ -215,7 +218,10 @@ impl Engine {
         let step = |(place, (direction, before)): (usize, (Direction, &Option<u32>))| {
             let (policies, ranges) = (&self.policies, &self.ranges);
             let selecting = policies.selecting(&local.key.namespace, &local.labels);
-            let rules = profile::rules(selecting, direction, &local.ports, policies, ranges);
+            let rules = match local.known {
+                true => profile::rules(selecting, direction, &local.ports, policies, ranges),
+                false => policies.speak_of(&local.key.namespace, direction).then(Rules::new),
+            };
             Move { link: link.clone(), place, before: *before, rules: rules.map(Arc::new) }
         };
         directions.map(step).collect()
@@ -316,7 +322,8 @@ impl Engine {
         let alone = |address: &&IpAddr| {
             let Some(entry) = self.addresses.get(address) else { return false };
             let mine = held.iter().filter(|held| held.address == **address);
-            let mine = mine.filter(|held| entry.holders.counts(held.rank)).count();
+            let counts = entry.holders.counting();
+            let mine = mine.filter(|held| counts(held.rank)).count();
             entry.holders.in_effect() == mine
         };
         let alone: BTreeSet<IpAddr> = local.addresses.iter().filter(alone).copied().collect();

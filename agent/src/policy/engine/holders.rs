@@ -72,14 +72,16 @@ impl Holders {
     }
 
     /// Whether a claim counts: not where the API server, or this node, calls the address somebody's own.
-    pub(super) fn counts(&self, rank: Rank) -> bool {
+    pub(super) fn counting(&self) -> impl Fn(Rank) -> bool {
         let owns = |holder: &Holder| matches!(holder.rank, Rank::Own | Rank::Given);
-        rank != Rank::Claim || !self.all().iter().any(owns)
+        let owned = self.all().iter().any(owns);
+        move |rank| !(owned && rank == Rank::Claim)
     }
 
     /// How many there are whose word counts.
     pub(super) fn in_effect(&self) -> usize {
-        self.all().iter().filter(|holder| self.counts(holder.rank)).count()
+        let counts = self.counting();
+        self.all().iter().filter(|holder| counts(holder.rank)).count()
     }
 
     /// Whether it is an address of a pod of this node.
@@ -112,7 +114,8 @@ pub(super) fn counts_as(
     policies: &Policies,
     classes: &Pool<Key>,
 ) -> Option<std::sync::Arc<Key>> {
-    let counting = holders.all().iter().filter(|holder| holders.counts(holder.rank));
+    let counts = holders.counting();
+    let counting = holders.all().iter().filter(|holder| counts(holder.rank));
     let mut keys = counting.filter_map(|holder| kinds.counts_as(holder.kind));
     let first = keys.next()?;
     let mut common = None;

@@ -110,6 +110,11 @@ impl Engine {
         !self.policies.in_force.is_empty()
     }
 
+    /// Namespaces whose rules by blocks allow nobody, because their blocks are too many.
+    pub fn crowded(&self) -> &[String] {
+        &self.policies.crowded
+    }
+
     /// What has changed since it was taken last, or since [`Engine::forget_changes`]. What went and
     /// came again is not in it.
     pub fn take_change(&mut self) -> Change {

@@ -7,10 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use flock_dataplane::policy::Direction;
+
 use crate::policy::blocks::{self, Piece, Span};
 use crate::policy::labels::Selector;
 use crate::policy::model::{Peer, Policy, PolicyKey, Protocol, Rule};
 use crate::policy::ports::{PortSet, Range};
+
+/// How often the pieces of the address space may name blocks, all together: a few megabytes.
+const ROOM: usize = 1 << 18;
 
 /// The number of no peers: anybody.
 pub(super) const ANYBODY: u32 = 0;
@@ -79,6 +84,8 @@ pub(super) struct Policies {
     last_number: u32,
     /// The address space, as blocks cut it.
     pub(super) pieces: Vec<Piece>,
+    /// Namespaces whose blocks are left out, because they are too many.
+    pub(super) crowded: Vec<String>,
 }
 
 impl Policies {
@@ -101,8 +108,7 @@ impl Policies {
         for policy in gone {
             self.forget(&policy);
         }
-        let spans = self.peers.iter().map(|(number, peers)| (*number, peers.spans.as_slice()));
-        self.pieces = blocks::partition(spans);
+        self.cut();
         self.peers.range(newest.saturating_add(1)..).map(|(number, _)| *number).collect()
     }
 
@@ -112,13 +118,64 @@ impl Policies {
         namespace: &str,
         labels: &'a crate::policy::Labels,
     ) -> impl Iterator<Item = &'a InForce> {
+        self.of(namespace).filter(|policy| policy.policy.pods.matches(labels))
+    }
+
+    /// Whether any policy of a namespace speaks of a direction, whatever it selects.
+    pub(super) fn speak_of(&self, namespace: &str, direction: Direction) -> bool {
+        self.of(namespace).any(|policy| match direction {
+            Direction::Ingress => policy.ingress.is_some(),
+            Direction::Egress => policy.egress.is_some(),
+        })
+    }
+
+    fn of<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a InForce> + use<'a> {
         let first = PolicyKey { namespace: namespace.to_owned(), name: String::new() };
         let namespace = first.namespace.clone();
         self.in_force
             .range(first..)
             .take_while(move |(key, _)| key.namespace == namespace)
             .map(|(_, policy)| policy)
-            .filter(|policy| policy.policy.pods.matches(labels))
+    }
+
+    /// Cuts the address space by the blocks of all rules. Blocks that overlap can be cut into more
+    /// than there is room for: then those of the namespace that has the most are left out, and its
+    /// rules allow them nothing, until the others fit.
+    fn cut(&mut self) {
+        self.crowded.clear();
+        let mut left_out: BTreeSet<u32> = BTreeSet::new();
+        loop {
+            let taken = self.peers.iter().filter(|(number, _)| !left_out.contains(*number));
+            let spans = taken.map(|(number, peers)| (*number, peers.spans.as_slice()));
+            if let Some(pieces) = blocks::partition(spans, ROOM) {
+                self.pieces = pieces;
+                return;
+            }
+            let Some(largest) = self.largest(&left_out) else {
+                self.pieces = Vec::new();
+                return;
+            };
+            let theirs = self.of(&largest).flat_map(InForce::rules).map(|rule| rule.peers);
+            left_out.extend(theirs.collect::<Vec<_>>());
+            self.crowded.push(largest);
+        }
+    }
+
+    /// The namespace with the most rules and blocks that are not left out yet.
+    fn largest(&self, left_out: &BTreeSet<u32>) -> Option<String> {
+        let mut weights: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        for (key, policy) in &self.in_force {
+            for rule in policy.rules().filter(|rule| !left_out.contains(&rule.peers)) {
+                let spans = self.peers.get(&rule.peers).map_or(0, |peers| peers.spans.len());
+                if spans > 0 {
+                    let (rules, all) = weights.entry(&key.namespace).or_default();
+                    (*rules, *all) = (*rules + 1, *all + spans);
+                }
+            }
+        }
+        let heaviest =
+            weights.into_iter().max_by_key(|(_, (rules, all))| rules.saturating_mul(*all));
+        heaviest.map(|(namespace, _)| namespace.to_owned())
     }
 
     /// The number of a port's name, where what is sent may depend on it.

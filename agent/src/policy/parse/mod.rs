@@ -35,6 +35,21 @@ pub fn from_parts(namespace: &str, name: &str, spec: &PolicySpec) -> Result<Poli
     Reader { manifest: false, entries: 0 }.policy(key, spec)
 }
 
+/// A policy of the API server that cannot be used, as far as it isolates: it allows nothing. What of
+/// that cannot be read either is taken for everything.
+pub fn closed(namespace: &str, name: &str, spec: Option<&PolicySpec>) -> Policy {
+    let mut reader = Reader { manifest: false, entries: 0 };
+    let selector = spec.and_then(|spec| spec.pod_selector.as_ref());
+    let pods = selector.and_then(|selector| reader.selector(selector, "").ok());
+    let (ingress, egress) = spec.and_then(|spec| directions(spec).ok()).unwrap_or((true, true));
+    Policy {
+        key: PolicyKey { namespace: namespace.to_owned(), name: name.to_owned() },
+        pods: pods.unwrap_or_default(),
+        ingress: ingress.then(Vec::new),
+        egress: egress.then(Vec::new),
+    }
+}
+
 /// Every policy of a manifest file; several documents are allowed, none is an error (a file that
 /// is about to be written looks like that), and so are other kinds.
 pub fn from_manifest(text: &str) -> Result<Vec<Policy>, String> {

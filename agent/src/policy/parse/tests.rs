@@ -352,3 +352,24 @@ metadata: {name: other}
     );
     assert_eq!(bad(""), "is empty: it has no namespace; remove the file if none is meant");
 }
+
+#[test]
+fn what_cannot_be_used_is_closed() {
+    let closed = |spec: Value| {
+        let spec: PolicySpec = serde_json::from_value(spec).unwrap();
+        super::closed("shop", "a", Some(&spec))
+    };
+    let bad = json!([{"ports": [{"protocol": "QUIC"}]}]);
+    let policy = closed(json!({"podSelector": {"matchLabels": {"a": "b"}}, "egress": bad}));
+    assert_eq!(policy.pods.requirements, [within("a", &["b"])]);
+    assert_eq!((policy.ingress, policy.egress), (Some(vec![]), Some(vec![])));
+    let policy = closed(json!({"podSelector": {}, "policyTypes": ["Ingress"], "ingress": bad}));
+    assert_eq!((policy.ingress, policy.egress), (Some(vec![]), None));
+    // Whom and what it isolates cannot be read either: everybody, both ways.
+    let odd = json!({"matchExpressions": [{"key": "a", "operator": "Like", "values": ["b"]}]});
+    let policy = closed(json!({"podSelector": odd, "policyTypes": ["Sideways"]}));
+    assert!(policy.pods.requirements.is_empty());
+    assert_eq!((policy.ingress, policy.egress), (Some(vec![]), Some(vec![])));
+    let policy = super::closed("shop", "a", None);
+    assert_eq!((policy.ingress, policy.egress), (Some(vec![]), Some(vec![])));
+}

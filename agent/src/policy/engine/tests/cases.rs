@@ -27,6 +27,7 @@ fn local(name: &str, app: &str, addresses: &[&str]) -> Local {
         ports: Arc::default(),
         addresses,
         shared: Box::default(),
+        known: true,
     }
 }
 
@@ -253,4 +254,55 @@ fn pairs_that_are_a_pods_own() {
     assert_eq!(own(&node), 33, "beyond 32 only each with itself");
     node.attach("eth1", Some(local("web-1", "web", &many[..32])));
     assert_eq!(own(&node), 32 * 32);
+}
+
+#[test]
+fn a_pod_of_which_nothing_is_known_is_closed_and_nobodys_peer() {
+    let mut node = Node::default();
+    node.policies(FROM_FRONT);
+    let unknown = Local { known: false, ..local("web-1", "front", &["10.0.0.1"]) };
+    node.attach("eth1", Some(unknown.clone()));
+    let closed = ("eth1".to_owned(), Direction::Ingress, Profile::CLOSED.0);
+    assert_eq!(node.subjects(), [closed], "of what its namespace's policies speak");
+    assert_eq!(node.count(|element| matches!(element, Element::Member { .. })), 0);
+    let elsewhere = PodKey { namespace: "other".into(), ..unknown.key.clone() };
+    node.attach("eth1", Some(Local { key: elsewhere, ..unknown }));
+    assert_eq!(node.subjects(), []);
+    node.attach("eth1", Some(local("web-1", "front", &["10.0.0.1"])));
+    assert_eq!(node.subjects(), []);
+    assert_eq!(node.count(|element| matches!(element, Element::Member { .. })), 1);
+}
+
+/// `0.0.0.0/0` without another address in each rule: every piece is in nearly every block.
+#[test]
+fn blocks_that_overlap_without_end_are_left_out_of_one_namespace() {
+    let rule = |n: usize| {
+        let address = format!("10.{}.{}.1/32", n / 250, n % 250);
+        let block = format!("{{cidr: 0.0.0.0/0, except: [{address}]}}");
+        format!("{{to: [{{ipBlock: {block}}}], ports: [{{port: {}}}]}}", n + 1)
+    };
+    let greedy = |rules: usize| {
+        let rules: Vec<String> = (0..rules).map(rule).collect();
+        let head = "metadata: {name: p, namespace: greedy}\nspec: {podSelector: {}, egress: [";
+        format!("{head}{}]}}\n", rules.join(","))
+    };
+    let modest = "
+---
+metadata: {name: modest, namespace: default}
+spec: {podSelector: {}, egress: [{to: [{ipBlock: {cidr: 192.0.2.0/24}}]}]}
+";
+    let mut node = Node::default();
+    node.policies(&format!("{}{modest}", greedy(100)));
+    assert!(node.engine.crowded().is_empty());
+    node.policies(&format!("{}{modest}", greedy(2000)));
+    assert_eq!(node.engine.crowded(), ["greedy"]);
+    node.attach("eth1", Some(local("web-1", "web", &["10.0.0.1"])));
+    let theirs = PodKey { namespace: "greedy".into(), name: "a".into() };
+    node.attach("eth2", Some(Local { key: theirs, ..local("a", "a", &["10.0.0.2"]) }));
+    assert_eq!(node.count(|element| matches!(element, Element::Block { .. })), 1);
+    let allowed = |element: &Element| matches!(element, Element::Allowed { .. });
+    assert_eq!(node.count(allowed), 1, "the other namespace's");
+    assert_eq!(node.subjects().len(), 4, "both are isolated, both ways");
+    node.policies(modest.trim_start_matches("\n---"));
+    assert!(node.engine.crowded().is_empty());
 }

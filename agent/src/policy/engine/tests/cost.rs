@@ -112,6 +112,7 @@ fn ten_thousand_pods_and_five_hundred_policies() {
             ports: ports.clone(),
             addresses: address(n).into(),
             shared: Box::default(),
+            known: true,
         };
         let start = Instant::now();
         engine.set_local(&format!("eth{n}").into(), Some(local));

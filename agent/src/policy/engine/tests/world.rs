@@ -59,6 +59,7 @@ impl Pod {
             ports: self.ports.clone(),
             addresses: addresses.into(),
             shared: self.claimed.clone().into(),
+            known: true,
         };
         let places = [self.addresses(), self.claimed.clone()];
         self.links.iter().cloned().zip(places.map(local)).collect()

@@ -202,14 +202,23 @@ impl Picture {
                 set(&mut self.specs, key, Some(text.into()));
                 self.refused.remove(key);
             }
-            Err(problem) => self.refuse(key, problem),
+            // Nothing was said before that could stay: whom it selects is closed, not open.
+            Err((problem, closed)) if !self.policies.contains_key(key) => {
+                set(&mut self.policies, key, Some(Arc::new(closed)));
+                self.refuse(key, problem);
+            }
+            Err((problem, _)) => self.refuse(key, problem),
         }
     }
 
     fn refuse(&mut self, key: &PolicyKey, problem: String) {
         if self.refused.get(key) != Some(&problem) {
             let (policy, reason) = (key.to_string(), &problem);
-            tracing::warn!(policy, reason, "NetworkPolicy refused; what it said before stays");
+            tracing::warn!(
+                policy,
+                reason,
+                "NetworkPolicy refused; what it said before stays, and a new one allows nothing"
+            );
         }
         self.refused.insert(key.clone(), problem);
     }
@@ -276,13 +285,19 @@ enum News<K> {
     Nothing,
 }
 
-fn read(key: &PolicyKey, spec: Value) -> Result<Policy, String> {
+/// What a policy says; or what is wrong with it, and what it comes to then.
+fn read(key: &PolicyKey, spec: Value) -> Result<Policy, (String, Policy)> {
+    let PolicyKey { namespace, name } = key;
     // A policy without a spec is one that selects every pod, as the API has it.
     let spec: PolicySpec = match spec {
         Value::Null => PolicySpec::default(),
-        spec => serde_json::from_value(spec).map_err(|error| format!("spec: {error}"))?,
+        spec => serde_json::from_value(spec).map_err(|error| {
+            let closed = parse::closed(namespace, name, None);
+            (format!("spec: {error}"), closed)
+        })?,
     };
-    parse::from_parts(&key.namespace, &key.name, &spec)
+    parse::from_parts(namespace, name, &spec)
+        .map_err(|problem| (problem, parse::closed(namespace, name, Some(&spec))))
 }
 
 /// Whether the API server answers, and says no: in its words as the client tells them.
