@@ -52,7 +52,7 @@ fn nobody_forges_a_line_of_text() {
         &["session down", "forged", "code=6"][..],
         &["CNI call failed", "op=", "forged"],
         &["CNI call failed", "op=\"DEL\""],
-        &["pod manifest refused", "forged"],
+        &["manifest refused", "forged"],
         &["pod annotation", "forged"],
     ] {
         await_line(&node, words);

@@ -204,7 +204,7 @@ impl Picture {
             }
             // Nothing was said before that could stay: whom it selects is closed, not open.
             Err((problem, closed)) if !self.policies.contains_key(key) => {
-                set(&mut self.policies, key, Some(Arc::new(closed)));
+                set(&mut self.policies, key, Some(closed));
                 self.refuse(key, problem);
             }
             Err((problem, _)) => self.refuse(key, problem),
@@ -286,18 +286,18 @@ enum News<K> {
 }
 
 /// What a policy says; or what is wrong with it, and what it comes to then.
-fn read(key: &PolicyKey, spec: Value) -> Result<Policy, (String, Policy)> {
+fn read(key: &PolicyKey, spec: Value) -> Result<Policy, (String, Arc<Policy>)> {
     let PolicyKey { namespace, name } = key;
     // A policy without a spec is one that selects every pod, as the API has it.
     let spec: PolicySpec = match spec {
         Value::Null => PolicySpec::default(),
         spec => serde_json::from_value(spec).map_err(|error| {
             let closed = parse::closed(namespace, name, None);
-            (format!("spec: {error}"), closed)
+            (format!("spec: {error}"), closed.into())
         })?,
     };
     parse::from_parts(namespace, name, &spec)
-        .map_err(|problem| (problem, parse::closed(namespace, name, Some(&spec))))
+        .map_err(|problem| (problem, parse::closed(namespace, name, Some(&spec)).into()))
 }
 
 /// Whether the API server answers, and says no: in its words as the client tells them.
