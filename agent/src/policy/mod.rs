@@ -10,7 +10,7 @@
 //! | `engine` | the elements of the table in the kernel, and what changes in it |
 //! | `judge` | the API's own definition, for people who ask why |
 //! | `gate` | how the rest of the agent lets pods in and out, and asks |
-//! | `task` | when the kernel is changed, and what is said when it refuses |
+//! | `task` | what is taken together; `task/kernel` when the kernel is changed, and what is said when it refuses |
 //! | `view`, `explain` | what people are told |
 
 mod blocks;
