@@ -1,5 +1,6 @@
 //! `policy explain`: finds out who is meant, and puts into words what the judge says.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -38,11 +39,27 @@ fn answer(
     args: &PolicyExplainArgs,
     node: &[IpAddr],
 ) -> Result<PolicyExplanation, String> {
-    let (from, to) = (find(view, &args.from, node)?, find(view, &args.to, node)?);
+    let (mut senders, mut receivers) = (find(view, &args.from, node)?, find(view, &args.to, node)?);
     let protocol = args.protocol.protocol();
     let packet = Packet { protocol: protocol.map_or(ICMP, |p| p.number()), port: args.port };
     let known = Known { policies: &view.cluster.policies, namespaces: &view.cluster.namespaces };
-    let judged = judge::judge(known, &from.end, &to.end, packet);
+    let (mut at, mut judged) = ((0, 0), None);
+    // Where several have an address, all of them have to be allowed: the first who is not decides.
+    'all: for (n, from) in senders.iter().enumerate() {
+        for (m, to) in receivers.iter().enumerate() {
+            let verdict = judge::judge(known, &from.end, &to.end, packet);
+            let denied = !verdict.allowed;
+            if denied || judged.is_none() {
+                (at, judged) = ((n, m), Some(verdict));
+            }
+            if denied {
+                break 'all;
+            }
+        }
+    }
+    let shared = senders.len().max(receivers.len()) > 1;
+    let judged = judged.ok_or("nobody has this address")?;
+    let (from, to) = (senders.swap_remove(at.0), receivers.swap_remove(at.1));
     let by_the_node = (from.node && to.here) || (from.here && to.node);
     let allowed = judged.allowed || by_the_node;
     let spoken = match (args.protocol, args.port) {
@@ -52,6 +69,9 @@ fn answer(
     let why = match (judged.itself, by_the_node) {
         (true, _) => ": a pod always reaches itself",
         (false, true) => ": what a pod and its own node say to each other is never filtered",
+        (false, false) if shared => {
+            "; several pods have that address, and only what all of them may is allowed"
+        }
         (false, false) => "",
     };
     let may = if allowed { "may" } else { "may not" };
@@ -76,9 +96,10 @@ fn name(spoken: Spoken) -> &'static str {
     }
 }
 
-fn find(view: &View<'_>, who: &Who, node: &[IpAddr]) -> Result<Found, String> {
+/// Whoever is meant; an address may be several pods'.
+fn find(view: &View<'_>, who: &Who, node: &[IpAddr]) -> Result<Vec<Found>, String> {
     match who {
-        Who::Pod(pod) => named(view, &pod.0).ok_or_else(|| {
+        Who::Pod(pod) => named(view, &pod.0).map(|found| vec![found]).ok_or_else(|| {
             format!(
                 "pod {} is not known: it is neither attached to this node nor told of with an address",
                 pod.0
@@ -117,27 +138,41 @@ fn found(pod: PodEnd, addresses: Vec<IpAddr>, here: bool) -> Found {
     Found { end: End { pod: Some(pod), addresses }, here, node: false, called }
 }
 
-/// Whoever has an address: the pod that has it as its own before one that names it.
-fn at(view: &View<'_>, address: IpAddr, node: &[IpAddr]) -> Found {
-    let attached = view.attached.values().find(|one| one.addresses.contains(&address));
-    let peers = || view.cluster.peers.iter();
-    let own = || peers().find(|(_, peer)| peer.addresses.contains(&address));
-    let claimed = || peers().find(|(_, peer)| peer.claimed.contains(&address));
-    let pod = attached.map(|one| &one.pod).or_else(|| own().or_else(claimed).map(|(pod, _)| pod));
-    match pod.and_then(|pod| named(view, pod)) {
-        // As this address, and not as another of the same pod.
-        Some(found) => Found {
-            called: format!("{} at {address}", found.called),
-            end: End { addresses: vec![address], ..found.end },
-            ..found
-        },
-        None => Found {
-            end: End { pod: None, addresses: vec![address] },
-            here: false,
-            node: node.contains(&address),
-            called: address.to_string(),
-        },
+/// Whoever has an address: the pods that have it as their own, or all that name it where there is none.
+fn at(view: &View<'_>, address: IpAddr, node: &[IpAddr]) -> Vec<Found> {
+    let here = |shared: bool| {
+        let attached = view.attached.values().filter(move |one| one.addresses.contains(&address));
+        let attached = attached.filter(move |one| one.shared.contains(&address) == shared);
+        attached.map(|one| one.pod.clone())
+    };
+    let told = |own: bool| {
+        let peers = view.cluster.peers.iter().filter(move |(_, peer)| {
+            let addresses = if own { &peer.addresses } else { &peer.claimed };
+            addresses.contains(&address)
+        });
+        peers.map(|(pod, _)| pod.clone())
+    };
+    let mut pods: BTreeSet<PodKey> = here(false).chain(told(true)).collect();
+    if pods.is_empty() {
+        pods.extend(told(false));
     }
+    pods.extend(here(true));
+    // As this address, and not as another of the same pod.
+    let as_this = |found: Found| Found {
+        called: format!("{} at {address}", found.called),
+        end: End { addresses: vec![address], ..found.end },
+        ..found
+    };
+    let found: Vec<Found> = pods.iter().filter_map(|pod| named(view, pod)).map(as_this).collect();
+    if !found.is_empty() {
+        return found;
+    }
+    vec![Found {
+        end: End { pod: None, addresses: vec![address] },
+        here: false,
+        node: node.contains(&address),
+        called: address.to_string(),
+    }]
 }
 
 fn shown(found: Found) -> ExplainedEnd {

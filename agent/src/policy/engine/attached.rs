@@ -68,6 +68,10 @@ struct Move {
 }
 
 impl Attached {
+    pub(super) fn namespace(&self) -> &str {
+        &self.local.key.namespace
+    }
+
     pub(super) fn subjects(&self, link: &Arc<str>) -> impl Iterator<Item = Element> {
         let held = DIRECTIONS.into_iter().zip(self.profiles);
         held.filter_map(|(direction, profile)| Some(subject(link, direction, profile?)))

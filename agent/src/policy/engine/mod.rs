@@ -37,8 +37,11 @@ use self::pending::Pending;
 use self::pool::{Pool, Shift};
 use self::profile::Rules;
 use super::blocks::{Piece, Span};
+use super::model::{Policy, PolicyKey};
 use super::ports::Ranges;
 use crate::source::{Cluster, PodKey};
+
+type PolicyMap = BTreeMap<PolicyKey, Arc<Policy>>;
 
 /// Everything that the table follows from.
 #[derive(Debug)]
@@ -150,10 +153,12 @@ impl Engine {
     fn set_policies(&mut self, cluster: &Cluster, same_policies: bool) {
         let mut cut_before = None;
         let mut fresh = BTreeSet::new();
+        let mut cut_ports = false;
         if !same_policies {
             let pieces = std::mem::take(&mut self.policies.pieces);
             fresh = self.policies.set(&cluster.policies);
             let (removed, added) = self.ranges.set(self.policies.ranges());
+            cut_ports = !removed.is_empty() || !added.is_empty();
             removed.into_iter().for_each(|element| self.pending.remove(element));
             added.into_iter().for_each(|element| self.pending.add(element));
             cut_before = (pieces != self.policies.pieces).then_some(pieces);
@@ -165,7 +170,13 @@ impl Engine {
             self.classify(&all, cut_before);
         }
         if !same_policies {
-            let links: Vec<Arc<str>> = self.attached.keys().cloned().collect();
+            // Policies isolate pods of their own namespace; only ranges of ports are everybody's.
+            let namespaces = differing(&self.cluster.policies, &cluster.policies);
+            let concerned = self
+                .attached
+                .iter()
+                .filter(|(_, attached)| cut_ports || namespaces.contains(attached.namespace()));
+            let links: Vec<Arc<str>> = concerned.map(|(link, _)| link.clone()).collect();
             self.isolate(&links);
         }
     }
@@ -285,6 +296,16 @@ impl Engine {
             }
         }
     }
+}
+
+/// The namespaces whose policies are not the same in both.
+fn differing<'a>(before: &'a PolicyMap, after: &'a PolicyMap) -> BTreeSet<&'a str> {
+    let other = |map: &PolicyMap, key: &PolicyKey, policy: &Arc<Policy>| {
+        !map.get(key).is_some_and(|known| Arc::ptr_eq(known, policy) || known == policy)
+    };
+    let changed = after.iter().filter(|(key, policy)| other(before, key, policy));
+    let gone = before.keys().filter(|key| !after.contains_key(*key));
+    changed.map(|(key, _)| key).chain(gone).map(|key| key.namespace.as_str()).collect()
 }
 
 fn block(span: &Span, class: u32) -> Element {
