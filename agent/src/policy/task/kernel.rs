@@ -68,6 +68,7 @@ impl Task {
             }
         }
         self.closed.clear();
+        self.lost = false;
         Ok(match active {
             true => Standing::InForce {
                 policies: self.cluster.policies.len(),
