@@ -344,8 +344,11 @@ fn what_tells_of_a_smaller_mtu_passes() {
         let [a, b, _] = &net.pods;
         net.policy(vec![ingress(a.name(), 1), egress(b.name(), 1)]).await;
         // Of no connection that is known.
-        assert_eq!(net.icmp(1, 0, true, [2, 0]).await, Fate::Arrived);
-        assert_eq!(net.icmp(1, 0, false, [3, 4]).await, Fate::Arrived);
+        assert_eq!(net.icmp(2, 0, true, [2, 0]).await, Fate::Arrived);
+        assert_eq!(net.icmp(2, 0, false, [3, 4]).await, Fate::Arrived);
+        // A pod that may send nothing may not send that: it could say anything with it.
+        assert_eq!(net.icmp(1, 0, true, [2, 0]).await, net.out_dropped(1));
+        assert_eq!(net.icmp(1, 0, false, [3, 4]).await, net.out_dropped(1));
         // Others of its kind do not.
         assert_eq!(net.icmp(1, 0, true, [1, 4]).await, net.out_dropped(1));
         assert_eq!(net.icmp(2, 0, true, [1, 4]).await, net.in_dropped(0));
