@@ -369,3 +369,6 @@ fn unknown(attached: &Attached) -> Local {
         known: false,
     }
 }
+
+#[cfg(test)]
+mod tests;

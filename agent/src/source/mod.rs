@@ -193,6 +193,15 @@ pub enum Unfound {
 const PATIENCE: Duration = Duration::from_secs(3);
 
 impl Source {
+    /// As an API server tells, for tests that tell.
+    #[cfg(test)]
+    pub(crate) fn told_by(
+        world: watch::Receiver<Arc<World>>,
+        cluster: watch::Receiver<Arc<Cluster>>,
+    ) -> Self {
+        Self { world, cluster, kind: Kind::Told }
+    }
+
     /// The picture as it is now.
     pub fn world(&self) -> Arc<World> {
         self.world.borrow().clone()

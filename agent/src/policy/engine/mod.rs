@@ -41,6 +41,9 @@ use super::model::{Policy, PolicyKey};
 use super::ports::Ranges;
 use crate::source::{Cluster, PodKey};
 
+/// Pods that are looked at together.
+const AT_ONCE: usize = 512;
+
 type PolicyMap = BTreeMap<PolicyKey, Arc<Policy>>;
 
 /// Everything that the table follows from.
@@ -104,8 +107,12 @@ impl Engine {
         if !same_policies || !same_namespaces {
             self.set_policies(cluster, same_policies);
         }
-        let pods = cluster.peers.differing(&before.peers);
-        self.change_pods(&pods, |engine| engine.cluster = cluster.clone());
+        // A list of everything is taken in parts, so that it needs little memory at a time.
+        for some in cluster.peers.differing(&before.peers).chunks(AT_ONCE) {
+            self.cluster = before.clone();
+            self.change_pods(some, |engine| engine.cluster = cluster.clone());
+        }
+        self.cluster = cluster.clone();
     }
 
     /// Whether there is a policy at all: without one there is no table.

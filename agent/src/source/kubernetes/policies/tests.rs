@@ -306,6 +306,50 @@ fn resident() -> usize {
     text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
+/// A hundred policies with selectors of these pods, blocks and named ports.
+fn hundred_policies() -> String {
+    let one = |n: usize| {
+        format!(
+            "metadata: {{name: p-{n}, namespace: team-{}}}
+spec:
+  podSelector: {{}}
+  ingress:
+    - from: [{{podSelector: {{matchLabels: {{tier: backend}}}}}}, {{namespaceSelector: {{}}}}]
+      ports: [{{port: http}}, {{port: {}}}]
+  egress:
+    - to: [{{ipBlock: {{cidr: 0.0.0.0/0, except: [10.{n}.0.0/16]}}}}]
+    - to: [{{podSelector: {{matchLabels: {{tier: backend}}}}}}]
+      ports: [{{port: metrics}}]
+",
+            n % 20,
+            8000 + n
+        )
+    };
+    (0..100).map(one).collect::<Vec<_>>().join("---\n")
+}
+
+/// The budget of decision 27 for the whole: what is told of the cluster, and what follows from it.
+#[test]
+fn ten_thousand_pods_and_the_engine_are_fifteen_megabytes() {
+    let policies = crate::policy::parse::from_manifest(&hundred_policies()).unwrap().into_iter();
+    let policies = policies.map(|policy| (policy.key.clone(), Arc::new(policy))).collect();
+    let mut picture = Picture::default();
+    picture.hear_pods(Told::Part { first: true, some: page_of_pods(0) });
+    let before = resident();
+    for page in 1..21 {
+        picture.hear_pods(Told::Part { first: false, some: page_of_pods(page) });
+    }
+    picture.hear_pods(Told::All(vec![]));
+    let cluster = Arc::new(Cluster { policies: Arc::new(policies), ..picture.cluster() });
+    let mut engine = crate::policy::Engine::default();
+    engine.set_cluster(&cluster);
+    let change = engine.take_change();
+    assert!(change.added.len() > 20_000, "every address is of interest: {}", change.added.len());
+    let grown = resident().saturating_sub(before);
+    println!("10,000 pods, 100 policies and the engine: {} kB", grown / 1024);
+    assert!(grown < 15_000_000, "{grown}");
+}
+
 #[test]
 fn ten_thousand_pods_are_a_few_megabytes() {
     let mut picture = Picture::default();
