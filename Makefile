@@ -34,7 +34,8 @@ DEB_TEST  := $(DEB_DEMO) iptables:iptables /usr/lib/cni/ptp:containernetworking-
              $(DEB_ROUTERS) podman:podman containerd:containerd runc:runc curl:curl gcc:gcc /usr/include/stdio.h:libc6-dev mount:mount tmux:tmux pkill:procps jq:jq promtool:prometheus \
              $(DEB_DEPLOY) chromium:chromium chromedriver:chromium-driver /usr/share/fonts/truetype/dejavu/DejaVuSansCondensed.ttf:fonts-dejavu-extra
 DEB_INTEROP := $(DEB_DEMO) $(DEB_ROUTERS) podman:podman runc:runc tcpdump:tcpdump
-DEB_BENCH := $(DEB_DEMO) $(DEB_ROUTERS) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins iperf3:iperf3
+DEB_BENCH := $(DEB_DEMO) $(DEB_ROUTERS) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins iperf3:iperf3 \
+             valgrind:valgrind containerd:containerd runc:runc gcc:gcc /usr/include/stdio.h:libc6-dev
 DEB_IMAGE := buildah:buildah jq:jq
 DEB_E2E   := $(DEB_DEMO) $(DEB_IMAGE) /usr/lib/cni/ptp:containernetworking-plugins containerd:containerd runc:runc \
              curl:curl gcc:gcc /usr/include/stdio.h:libc6-dev mount:mount pgrep:procps openssl:openssl
@@ -60,7 +61,7 @@ endef
 
 .PHONY: help
 help: ## Show this list
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1mmake %-8s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1mmake %-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build both binaries, release
@@ -113,19 +114,37 @@ fuzz: ## Fuzz the codec, FUZZ_SECONDS for each target (needs a nightly toolchain
 static:
 	RUSTFLAGS="$(STATIC_FLAGS)" $(CARGO) build --release --locked --target $(TRIPLE) -p flock-cni -p flock-agent --bins
 
-.PHONY: bench
-bench: static ## Measure flock beside its peers: CNI plugins, BGP speakers, the whole agent, policies (as root)
+# The image is measured as well, and so is everything that the suite drives.
+.PHONY: bench-built
+bench-built: image-tar
 	$(call debian,$(DEB_BENCH))
 	@$(CARGO) build --release --locked --quiet -p flock-interop-tests --bins
-	@$(CARGO) build --release --locked --quiet -p flock-bgp-io -p flock-bgp-wire --examples
-	@$(SUDO) env FLOCK_BIN_DIR=$(CURDIR)/$(STATIC) target/release/bench-cni $(BENCH_FLAGS)
-	@$(SUDO) target/release/bench-bgp $(BENCH_FLAGS)
-	@$(SUDO) env FLOCK_BIN_DIR=$(CURDIR)/$(STATIC) target/release/bench-agent $(BENCH_FLAGS)
-	@$(SUDO) env FLOCK_BIN_DIR=$(CURDIR)/$(STATIC) target/release/bench-policy $(BENCH_FLAGS)
+	@$(CARGO) build --release --locked --quiet -p flock-bgp -p flock-bgp-io -p flock-bgp-wire --examples
+
+BENCH = $(SUDO) env FLOCK_BIN_DIR=$(CURDIR)/$(STATIC) FLOCK_IMAGE_TAR=$(CURDIR)/$(IMAGE_TAR) target/release/bench
+
+.PHONY: bench
+bench: bench-built ## Measure flock beside its peers in one run: table, target/bench/results.json, charts (as root)
+	@$(BENCH) $(BENCH_FLAGS)
+	@$(BENCH) --check || echo "(worse than the recorded run: see above)"
 
 .PHONY: bench-quick
 bench-quick: BENCH_FLAGS=--quick
 bench-quick: bench ## The same in a few minutes
+
+.PHONY: bench-check
+bench-check: ## Instruction counts against the recorded ones; fails where they have grown
+	$(call debian,valgrind:valgrind)
+	@$(CARGO) build --release --locked --quiet -p flock-interop-tests --bin bench
+	@$(CARGO) build --release --locked --quiet -p flock-cni --bins
+	@$(CARGO) build --release --locked --quiet -p flock-bgp --example counted
+	@target/release/bench --only instructions --out target/bench/instructions.json
+	@target/release/bench --check --out target/bench/instructions.json
+
+.PHONY: bench-record
+bench-record: ## Make the last full run the recorded one: docs/benchmarks.md and its charts
+	@$(CARGO) build --release --locked --quiet -p flock-interop-tests --bin bench
+	@target/release/bench --record
 
 .PHONY: image
 image: static ## Build the container image offline, from scratch, with both static binaries

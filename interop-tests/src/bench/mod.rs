@@ -1,12 +1,24 @@
-//! What the benchmarks share: figures, the table of ratios, and the machine
-//! that they were measured on.
+//! The benchmark suite, but for the order in which things are measured (`bin/bench`).
 //!
-//! A benchmark decides what to measure and against whom. Here it only becomes
-//! medians, one aligned table and one JSON file, the same for all of them.
+//! | module | what it holds |
+//! |---|---|
+//! | [`samples`], [`report`] | measurements become lines: flock, a peer, their ratio, a target |
+//! | [`table`], [`chart`], [`document`] | lines become a table, pictures, the tables of docs/benchmarks.md |
+//! | [`results`], [`regression`] | a run as a file, and whether it is worse than the recorded one |
+//! | [`machine`] | what was measured on |
+//! | [`instructions`], [`size`] | what valgrind counts; bytes on disk |
+//! | [`bgp`], [`agent`], [`policy`] | the stopwatches |
 
 pub mod agent;
 pub mod bgp;
+pub mod chart;
+pub mod document;
+pub mod instructions;
 pub mod machine;
 pub mod policy;
+pub mod regression;
 pub mod report;
+pub mod results;
 pub mod samples;
+pub mod size;
+pub mod table;

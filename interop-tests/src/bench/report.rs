@@ -1,270 +1,267 @@
-//! The table, and the same as JSON.
-#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
+//! One line a figure: flock, a peer measured in the same run, their ratio, and what it must be.
+//!
+//! A ratio is always flock's figure to the peer's. A target is about that ratio, or about flock's
+//! figure, or about how much more than the peer's it is: the words of the target say which. What the
+//! lines mean together (tables, charts, regressions) is decided elsewhere, from the same lines.
 
-use std::fs;
-use std::path::Path;
+use serde::{Deserialize, Serialize};
 
-use anyhow::Result;
-use serde_json::{Value, json};
-
-use super::machine;
+use super::chart::Chart;
 use super::samples::Samples;
 
-/// What a ratio must be.
-#[derive(Debug, Clone)]
-pub struct Target {
-    label: String,
-    limit: f64,
-    at_most: bool,
+/// Which of two figures a reader would rather have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Times, bytes, instructions.
+    Less,
+    /// Rates.
+    More,
 }
 
-impl Target {
-    /// At most this.
-    pub fn at_most(label: &str, limit: f64) -> Self {
-        Self { label: format!("<= {label}"), limit, at_most: true }
-    }
-
-    /// At least this.
-    pub fn at_least(label: &str, limit: f64) -> Self {
-        Self { label: format!(">= {label}"), limit, at_most: false }
-    }
-
-    fn met(&self, ratio: f64) -> bool {
-        if self.at_most { ratio <= self.limit } else { ratio >= self.limit }
-    }
+/// What a line must show.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Goal {
+    RatioAtMost(f64),
+    RatioAtLeast(f64),
+    FigureAtMost(f64),
+    MoreAtMost(f64),
 }
 
-/// One line of the table.
-#[derive(Debug, Clone)]
+/// One line, as it stands in the JSON.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Row {
-    name: String,
-    unit: &'static str,
-    flock: Option<f64>,
-    spread: Option<(f64, f64)>,
-    peer: Option<(String, f64)>,
-    peer_spread: Option<(f64, f64)>,
-    ratio: Option<f64>,
-    /// What the target is about, where it is not the ratio.
-    judged: Option<f64>,
-    target: Option<Target>,
+    /// Which part of the suite measured it.
+    #[serde(default)]
+    pub area: String,
+    /// What was measured; together with the peer's name it is the only line so called.
+    pub name: String,
+    /// What both figures are in.
+    pub unit: String,
+    /// flock's figure, a median.
+    pub flock: Option<f64>,
+    /// Beside whom.
+    pub peer_name: Option<String>,
+    /// The peer's figure, a median.
+    pub peer: Option<f64>,
+    /// flock's to the peer's.
+    pub ratio: Option<f64>,
+    /// What is asked for, in words.
+    pub target: Option<String>,
+    /// Whether it is so.
+    pub met: Option<bool>,
+    /// Which way is forward.
+    pub better: Better,
+    /// A tenth of flock's measurements lies below the first, a tenth above the second.
+    pub flock_spread: Option<(f64, f64)>,
+    /// The peer's.
+    pub peer_spread: Option<(f64, f64)>,
+    #[serde(skip)]
+    goal: Option<Goal>,
 }
 
 impl Row {
-    /// A figure that is not flock's own.
-    pub fn floor(name: &str, what: &str, samples: &Samples) -> Self {
-        Self {
-            name: name.to_owned(),
-            unit: "ms",
-            flock: None,
-            spread: None,
-            peer: Some((what.to_owned(), samples.median())),
-            peer_spread: Some(spread(samples)),
-            ratio: None,
-            judged: None,
-            target: None,
-        }
+    /// flock beside a peer, in milliseconds: less is better.
+    pub fn beside(name: &str, ours: &Samples, peer: &str, theirs: &Samples) -> Self {
+        let mut row = Self::own(name, ours);
+        row.peer_name = Some(peer.to_owned());
+        row.peer = theirs.figure();
+        row.peer_spread = theirs.spread();
+        row.with_ratio()
     }
 
-    /// Times: the ratio is flock's to the peer's, less is better.
-    pub fn times(name: &str, ours: &Samples, peer: &str, theirs: &Samples) -> Self {
-        Self {
-            flock: Some(ours.median()),
-            spread: Some(spread(ours)),
-            ratio: Some(ours.median() / theirs.median()),
-            ..Self::floor(name, peer, theirs)
-        }
-    }
-
-    /// Rates: the ratio is flock's to the peer's, more is better.
-    pub fn rates(name: &str, ours: &Samples, peer: &str, theirs: &Samples) -> Self {
-        Self { unit: "/s", ..Self::times(name, ours, peer, theirs) }
-    }
-
-    /// What more pods cost each of the two; the target is for flock's own.
-    pub fn growth(name: &str, ours: f64, peer: &str, theirs: f64) -> Self {
-        Self {
-            name: name.to_owned(),
-            unit: "x",
-            flock: Some(ours),
-            spread: None,
-            peer: Some((peer.to_owned(), theirs)),
-            peer_spread: None,
-            ratio: Some(ours / theirs),
-            judged: Some(ours),
-            target: None,
-        }
-    }
-
-    /// A figure of flock's with no peer beside it; the target is for the figure.
+    /// A figure of flock's with nobody beside it.
     pub fn own(name: &str, ours: &Samples) -> Self {
         Self {
+            area: String::new(),
             name: name.to_owned(),
-            unit: "ms",
-            flock: Some(ours.median()),
-            spread: Some(spread(ours)),
+            unit: "ms".to_owned(),
+            flock: ours.figure(),
+            peer_name: None,
             peer: None,
-            peer_spread: None,
             ratio: None,
-            judged: Some(ours.median()),
             target: None,
+            met: None,
+            better: Better::Less,
+            flock_spread: ours.spread(),
+            peer_spread: None,
+            goal: None,
         }
+    }
+
+    /// A figure that is nobody's: what the machine takes for it at the least.
+    pub fn floor(name: &str, what: &str, theirs: &Samples) -> Self {
+        Self::beside(name, &Samples::default(), what, theirs)
     }
 
     /// What the figures are in, where it is not milliseconds.
-    pub fn unit(self, unit: &'static str) -> Self {
-        Self { unit, ..self }
+    pub fn unit(self, unit: &str) -> Self {
+        Self { unit: unit.to_owned(), ..self }
     }
 
-    /// Makes the target one for this figure and not for the ratio.
-    pub fn judged(self, figure: f64) -> Self {
-        Self { judged: Some(figure), ..self }
+    /// A rate: more is better.
+    pub fn rate(self, unit: &str) -> Self {
+        Self { better: Better::More, ..self.unit(unit) }
     }
 
-    /// Takes the floor off both sides before they are compared.
+    /// Takes what both pay alike off both figures.
     pub fn net_of(mut self, floor: &Samples) -> Self {
         let floor = floor.median();
-        self.name.push_str(" (ratio net)");
-        let both = self.flock.zip(self.peer.as_ref());
-        self.ratio = both.map(|(flock, (_, peer))| (flock - floor) / (peer - floor));
+        self.name.push_str(", net of exec");
+        for figure in [&mut self.flock, &mut self.peer] {
+            *figure = figure.map(|figure| figure - floor);
+        }
+        for spread in [&mut self.flock_spread, &mut self.peer_spread] {
+            *spread = spread.map(|(low, high)| (low - floor, high - floor));
+        }
+        self.with_ratio()
+    }
+
+    /// The ratio must not be more.
+    pub fn at_most(self, limit: f64) -> Self {
+        Self { goal: Some(Goal::RatioAtMost(limit)), ..self }
+    }
+
+    /// The ratio must not be less.
+    pub fn at_least(self, limit: f64) -> Self {
+        Self { goal: Some(Goal::RatioAtLeast(limit)), ..self }
+    }
+
+    /// flock's figure must not be more, whatever the peer's.
+    pub fn figure_at_most(self, limit: f64) -> Self {
+        Self { goal: Some(Goal::FigureAtMost(limit)), ..self }
+    }
+
+    /// flock's figure must not be more than the peer's by more than this.
+    pub fn more_at_most(self, limit: f64) -> Self {
+        Self { goal: Some(Goal::MoreAtMost(limit)), ..self }
+    }
+
+    fn with_ratio(mut self) -> Self {
+        let both = self.flock.zip(self.peer).filter(|(_, peer)| *peer != 0.0);
+        self.ratio = both.map(|(flock, peer)| flock / peer);
         self
     }
 
-    /// Makes the target one for what flock takes beyond the floor.
-    pub fn judged_beyond(mut self, floor: &Samples) -> Self {
-        self.judged = self.flock.map(|flock| flock - floor.median());
-        self
-    }
-
-    /// What the ratio must be.
-    pub fn target(mut self, target: Target) -> Self {
-        self.target = Some(target);
-        self
-    }
-
-    fn met(&self) -> Option<bool> {
-        Some(self.target.as_ref()?.met(self.judged.or(self.ratio)?))
-    }
-
-    fn json(&self) -> Value {
-        json!({
-            "name": self.name,
-            "unit": self.unit,
-            "flock": self.flock,
-            "peerName": self.peer.as_ref().map(|(name, _)| name),
-            "peer": self.peer.as_ref().map(|(_, value)| value),
-            "ratio": self.ratio,
-            "target": self.target.as_ref().map(|target| &target.label),
-            "met": self.met(),
-            "flockP10P90": self.spread,
-            "peerP10P90": self.peer_spread,
-        })
-    }
-
-    fn cells(&self) -> [String; 9] {
-        let range = |spread: Option<(f64, f64)>| {
-            // A single measurement has no spread.
-            let spread = spread.filter(|(low, high)| low < high);
-            spread.map(|(low, high)| format!("{}..{}", short(low), short(high))).unwrap_or_default()
+    fn judge(mut self) -> Self {
+        let unit = &self.unit;
+        let difference = self.flock.zip(self.peer).map(|(flock, peer)| flock - peer);
+        let (words, met) = match self.goal {
+            None => return self,
+            Some(Goal::RatioAtMost(limit)) => {
+                (format!("<= {}", share(limit)), self.ratio.map(|ratio| ratio <= limit))
+            }
+            Some(Goal::RatioAtLeast(limit)) => {
+                (format!(">= {}", share(limit)), self.ratio.map(|ratio| ratio >= limit))
+            }
+            Some(Goal::FigureAtMost(limit)) => {
+                (format!("<= {limit} {unit}"), self.flock.map(|figure| figure <= limit))
+            }
+            Some(Goal::MoreAtMost(limit)) => {
+                (format!("<= {limit} {unit} more"), difference.map(|more| more <= limit))
+            }
         };
-        [
-            self.name.clone(),
-            self.flock.map(|at| format!("{} {}", short(at), self.unit)).unwrap_or_default(),
-            range(self.spread),
-            self.peer.as_ref().map(|(name, _)| name.clone()).unwrap_or_default(),
-            self.peer
-                .as_ref()
-                .map(|(_, at)| format!("{} {}", short(*at), self.unit))
-                .unwrap_or_default(),
-            range(self.peer_spread),
-            self.ratio.map(short).unwrap_or_default(),
-            self.target.as_ref().map(|target| target.label.clone()).unwrap_or_default(),
-            self.met().map(|met| if met { "yes" } else { "NO" }.to_owned()).unwrap_or_default(),
-        ]
+        self.target = Some(words);
+        self.met = met;
+        self
     }
 }
 
-/// All lines and what they were measured on.
-#[derive(Debug)]
+/// Everything that a run found.
+#[derive(Debug, Default)]
 pub struct Report {
-    benchmark: &'static str,
-    machine: Value,
-    rows: Vec<Row>,
-    notes: Vec<String>,
+    area: String,
+    /// The lines, in the order in which they were measured.
+    pub rows: Vec<Row>,
+    /// What is to be drawn of them.
+    pub charts: Vec<Chart>,
+    /// What the figures do not say, such as who was left out and why.
+    pub notes: Vec<String>,
 }
 
 impl Report {
-    /// An empty report.
-    pub fn new(benchmark: &'static str, machine: Value) -> Self {
-        Self { benchmark, machine, rows: Vec::new(), notes: Vec::new() }
+    /// What comes now is of this part of the suite.
+    pub fn begin(&mut self, area: &str) {
+        area.clone_into(&mut self.area);
     }
 
     /// Adds a line.
     pub fn add(&mut self, row: Row) {
-        self.rows.push(row);
+        self.rows.push(Row { area: self.area.clone(), ..row.judge() });
     }
 
-    /// Adds something that the figures do not say, such as what was left out.
+    /// Adds a picture.
+    pub fn draw(&mut self, chart: Chart) {
+        self.charts.push(chart);
+    }
+
+    /// Adds something that the figures do not say.
     pub fn note(&mut self, note: String) {
         eprintln!("note: {note}");
-        self.notes.push(note);
-    }
-
-    /// Whether every target was met.
-    pub fn all_met(&self) -> bool {
-        self.rows.iter().all(|row| row.met() != Some(false))
-    }
-
-    /// Prints one aligned table.
-    pub fn print(&self) {
-        let head = ["", "flock", "p10..p90", "peer", "its", "p10..p90", "ratio", "target", "met"];
-        let mut lines = vec![head.map(str::to_owned)];
-        lines.extend(self.rows.iter().map(Row::cells));
-        let width = |column: usize| {
-            let cells = lines.iter().filter_map(|line| line.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<_> = (0..head.len()).map(width).collect();
-        println!();
-        for line in &lines {
-            let mut text = String::new();
-            for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-                // Names to the left, figures to the right.
-                let left = matches!(column, 0 | 3 | 7 | 8);
-                let cell =
-                    if left { format!("{cell:<width$}  ") } else { format!("{cell:>width$}  ") };
-                text.push_str(&cell);
-            }
-            println!("{}", text.trim_end());
-        }
-        for note in &self.notes {
-            println!("note: {note}");
-        }
-    }
-
-    /// Writes the JSON.
-    pub fn write(&self, path: &Path) -> Result<()> {
-        let results: Vec<_> = self.rows.iter().map(Row::json).collect();
-        let report = json!({
-            "benchmark": self.benchmark,
-            "machine": self.machine,
-            "loadAfter": machine::load(),
-            "results": results,
-            "notes": self.notes,
-        });
-        Ok(fs::write(path, serde_json::to_string_pretty(&report)? + "\n")?)
+        self.notes.push(format!("{}: {note}", self.area));
     }
 }
 
-fn spread(samples: &Samples) -> (f64, f64) {
-    (samples.quantile(0.1), samples.quantile(0.9))
+/// A limit as people write it.
+fn share(limit: f64) -> String {
+    let one_of = 1.0 / limit;
+    if limit < 1.0 && (one_of - one_of.round()).abs() < 1e-9 {
+        format!("1/{}", one_of.round())
+    } else {
+        limit.to_string()
+    }
 }
 
-/// The digits that count.
-fn short(value: f64) -> String {
-    match value.abs() {
-        large if large >= 100.0 => format!("{value:.0}"),
-        medium if medium >= 10.0 => format!("{value:.1}"),
-        small if small >= 0.1 => format!("{value:.2}"),
-        _ => format!("{value:.4}"),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(all: &[f64]) -> Samples {
+        let mut samples = Samples::default();
+        samples.extend(all.to_vec());
+        samples
+    }
+
+    fn added(row: Row) -> Row {
+        let mut report = Report::default();
+        report.begin("area");
+        report.add(row);
+        report.rows.remove(0)
+    }
+
+    #[test]
+    fn a_target_is_about_what_its_words_say() {
+        let row = || Row::beside("x", &samples(&[3.0]), "y", &samples(&[2.0]));
+        let cases = [
+            (row().at_most(1.5), "<= 1.5", true),
+            (row().at_most(1.0 / 3.0), "<= 1/3", false),
+            (row().at_least(2.0), ">= 2", false),
+            (row().unit("MB").figure_at_most(3.0), "<= 3 MB", true),
+            (row().more_at_most(0.5), "<= 0.5 ms more", false),
+        ];
+        for (row, words, met) in cases {
+            let row = added(row);
+            assert_eq!((row.target.as_deref(), row.met), (Some(words), Some(met)));
+            assert_eq!((row.ratio, row.area.as_str()), (Some(1.5), "area"));
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_has_no_ratio_and_meets_nothing() {
+        let nobody = Samples::default();
+        let missing = added(Row::beside("x", &nobody, "y", &samples(&[2.0])).at_most(1.0));
+        assert_eq!((missing.flock, missing.ratio, missing.met), (None, None, None));
+        let nothing = added(Row::beside("x", &samples(&[1.0]), "y", &samples(&[0.0])));
+        assert_eq!(nothing.ratio, None);
+    }
+
+    #[test]
+    fn what_both_pay_is_taken_off_both() {
+        let row = Row::beside("x", &samples(&[3.0]), "y", &samples(&[7.0]));
+        let row = added(row.net_of(&samples(&[1.0])));
+        assert_eq!((row.flock, row.peer), (Some(2.0), Some(6.0)));
+        assert_eq!(row.name, "x, net of exec");
+        assert!((row.ratio.unwrap() - 1.0 / 3.0).abs() < 1e-9);
     }
 }

@@ -5,6 +5,11 @@
 pub struct Samples(Vec<f64>);
 
 impl Samples {
+    /// A single one.
+    pub fn one(sample: f64) -> Self {
+        Self(vec![sample])
+    }
+
     /// Adds one.
     pub fn push(&mut self, sample: f64) {
         self.0.push(sample);
@@ -28,6 +33,21 @@ impl Samples {
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
+
+    /// The middle one, where there are any.
+    pub fn figure(&self) -> Option<f64> {
+        Some(self.median()).filter(|median| median.is_finite())
+    }
+
+    /// Between which eight of ten lie; a single measurement has no spread.
+    pub fn spread(&self) -> Option<(f64, f64)> {
+        (self.0.len() > 1).then(|| (self.quantile(0.1), self.quantile(0.9)))
+    }
+
+    /// How slow the slowest of a hundred is, as a measurement of its own.
+    pub fn tail(&self) -> Self {
+        Self::one(self.quantile(0.99))
+    }
 }
 
 #[cfg(test)]
@@ -38,8 +58,10 @@ mod tests {
     fn quantiles_are_taken_from_the_sorted_samples() {
         let samples = Samples((1..=11).rev().map(f64::from).collect());
         assert_eq!(samples.median(), 6.0);
-        assert_eq!(samples.quantile(0.1), 2.0);
-        assert_eq!(samples.quantile(0.9), 10.0);
+        assert_eq!(samples.spread(), Some((2.0, 10.0)));
+        assert_eq!(samples.tail().figure(), Some(11.0));
         assert!(Samples::default().median().is_nan());
+        assert_eq!(Samples::default().figure(), None);
+        assert_eq!(Samples::one(1.0).spread(), None);
     }
 }

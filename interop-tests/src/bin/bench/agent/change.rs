@@ -6,10 +6,11 @@ use std::time::Duration;
 use anyhow::Result;
 use rack::bench::agent::change::{Calls, Rack, Times, Wanted};
 use rack::bench::bgp::change::{self, Entrant, Who};
-use rack::bench::report::{Report, Row, Target};
+use rack::bench::chart::{self, Chart};
+use rack::bench::report::{Report, Row};
 use rack::bench::samples::Samples;
 
-use crate::{Options, limited, one};
+use crate::options::Run;
 
 /// Prefixes that are originated all the time.
 const FEW: usize = 10;
@@ -55,9 +56,8 @@ struct Measured {
 }
 
 /// Measures and reports.
-pub(crate) fn measure(options: &Options, report: &mut Report) -> Result<()> {
-    let (turns, stops) = if options.quick { (10, 2) } else { (40, 5) };
-    let turns = options.turns.unwrap_or(turns);
+pub(crate) fn measure(run: &Run, report: &mut Report) -> Result<()> {
+    let (turns, stops) = (run.rounds(10, 40), run.extent(2, 5));
     eprintln!("change: setting up five agents");
     let other = |who, originated| Entrant { who, originated };
     let others = [other(Who::Floor, FEW), other(Who::Bird, FEW), other(Who::Bird, MANY)];
@@ -70,7 +70,7 @@ pub(crate) fn measure(options: &Options, report: &mut Report) -> Result<()> {
     let watched = |wanted| Wanted { calls: false, watched: true, ..wanted };
     let called = Wanted { flips: false, calls: true, ..few };
     let agents = [few, many, watched(few), watched(many), called];
-    let mut rack = Rack::new(&others, &agents, &options.dir()?)?;
+    let mut rack = Rack::new(&others, &agents, &run.dir)?;
     eprintln!("change: {turns} turns");
     let mut measured = Measured::default();
     for turn in 0..=turns {
@@ -122,32 +122,21 @@ fn rows(measured: &Measured, report: &mut Report) {
         called(originated, size, report);
     }
     let [few, many] = sizes;
-    let growth = |many: &Samples, few: &Samples| many.median() / few.median();
-    let pairs = [
-        ("inside", &many.inside.announce, &few.inside.announce),
-        ("readiness", &many.readiness.announce, &few.readiness.announce),
+    let at_few = format!("flock, {FEW} originated");
+    let grown = [
+        ("inside: announce", &many.inside.announce, &few.inside.announce),
+        ("inside: withdraw", &many.inside.withdraw, &few.inside.withdraw),
+        ("readiness: announce", &many.readiness.announce, &few.readiness.announce),
+        ("readiness: withdraw", &many.readiness.withdraw, &few.readiness.withdraw),
     ];
-    for (what, of_many, of_few) in pairs {
-        report.add(
-            Row::growth(
-                &format!("{what}: announce at {MANY} : at {FEW}"),
-                growth(of_many, of_few),
-                "birdc configure",
-                growth(&many.bird.announce, &few.bird.announce),
-            )
-            .target(Target::at_most("1.5", 1.5)),
-        );
+    for (what, many, few) in grown {
+        let row = Row::beside(&format!("{what}, {MANY} originated"), many, &at_few, few);
+        report.add(row.at_most(1.5));
     }
     for (what, times) in [("inside", &few.inside), ("readiness", &few.readiness)] {
-        report.add(
-            Row::growth(
-                &format!("{what}: withdraw : announce"),
-                growth(&times.withdraw, &times.announce),
-                "floor",
-                growth(&floor.withdraw, &floor.announce),
-            )
-            .target(Target::at_most(&format!("{NOISE}"), NOISE)),
-        );
+        let name = format!("{what}: withdraw, {FEW} originated");
+        let row = Row::beside(&name, &times.withdraw, "its announce", &times.announce);
+        report.add(row.at_most(NOISE));
     }
     let peers = [
         ("announce", &stopped.announce, "birdc configure", &few.bird.announce_stopped),
@@ -155,9 +144,25 @@ fn rows(measured: &Measured, report: &mut Report) {
         ("withdraw", &stopped.withdraw, "floor, not stopped", &floor.withdraw_many),
     ];
     for (verb, ours, peer, theirs) in peers {
-        let row = Row::times(&format!("stopped: {verb} {STOPPED}, the last"), ours, peer, theirs);
-        report.add(limited(row, ours.median(), "ms", 1000.0));
+        let name = format!("stopped: {verb} {STOPPED}, the last");
+        report.add(Row::beside(&name, ours, peer, theirs).figure_at_most(1000.0));
     }
+    draw(measured, report);
+}
+
+fn draw(measured: &Measured, report: &mut Report) {
+    let title = "A pod is Ready, until the ToR's kernel knows";
+    let points = |pick: fn(&Size) -> &Samples| {
+        let sizes = SIZES.into_iter().zip(&measured.sizes);
+        sizes.map(|(at, size)| (format!("{at} originated"), pick(size).figure())).collect()
+    };
+    report.draw(
+        Chart::new("event", title, "ms", chart::Kind::LogBars)
+            .with("flock, inside", points(|size| &size.inside.announce))
+            .with("flock, from the rename", points(|size| &size.readiness.announce))
+            .with("birdc configure", points(|size| &size.bird.announce))
+            .with("with 500 ms debounce", points(|size| &size.bird.announce_debounced)),
+    );
 }
 
 /// From the moment when the agent's source knew of it.
@@ -169,14 +174,11 @@ fn inside(originated: usize, size: &Size, floor: &change::Times, report: &mut Re
     ];
     for (verb, ours, floor, bird, debounced) in verbs {
         let name = format!("inside: {verb}, {originated} originated");
-        let row = Row::times(&name, ours, "floor", floor);
-        report.add(row.target(Target::at_most("2", 2.0)));
-        let row = Row::times(&name, ours, "birdc configure", bird);
-        report.add(row.target(Target::at_most("1/10", 0.1)));
-        report.add(Row::times(&name, ours, "after 500 ms debounce", debounced));
-        let tail = |samples: &Samples| one(samples.quantile(0.99));
-        let row = Row::times(&format!("{name}, p99"), &tail(ours), "floor", &tail(floor));
-        report.add(limited(row, ours.quantile(0.99), "ms", 5.0));
+        report.add(Row::beside(&name, ours, "floor", floor).at_most(2.0));
+        report.add(Row::beside(&name, ours, "birdc configure", bird).at_most(0.1));
+        report.add(Row::beside(&name, ours, "after 500 ms debounce", debounced));
+        let row = Row::beside(&format!("{name}, p99"), &ours.tail(), "floor", &floor.tail());
+        report.add(row.figure_at_most(5.0));
     }
 }
 
@@ -189,8 +191,8 @@ fn readiness(originated: usize, size: &Size, renamed: &Times, report: &mut Repor
     ];
     for (verb, ours, renamed, bird) in verbs {
         let name = format!("readiness: {verb}, {originated} originated");
-        report.add(Row::times(&name, ours, "floor behind a rename", renamed));
-        report.add(Row::times(&name, ours, "birdc configure", bird));
+        report.add(Row::beside(&name, ours, "floor behind a rename", renamed).at_most(2.0));
+        report.add(Row::beside(&name, ours, "birdc configure", bird).at_most(0.1));
     }
 }
 
@@ -200,7 +202,7 @@ fn called(originated: usize, size: &Size, report: &mut Report) {
     let verbs =
         [("ADD", &calls.add, &calls.add_answered), ("DEL", &calls.del, &calls.del_answered)];
     for (verb, ours, answered) in verbs {
-        let name = format!("pod: {verb}, {originated} originated");
-        report.add(Row::times(&name, ours, "its answer", answered));
+        let name = format!("{verb} until the ToR's kernel knows, {originated} originated");
+        report.add(Row::beside(&name, ours, "its answer", answered));
     }
 }

@@ -4,10 +4,10 @@ use anyhow::Result;
 use rack::bench::policy::floor::Floor;
 use rack::bench::policy::packets::Talk;
 use rack::bench::policy::place::{Place, Size};
-use rack::bench::report::{Report, Row, Target};
+use rack::bench::report::{Report, Row};
 use rack::bench::samples::Samples;
 
-use crate::Options;
+use crate::options::Run;
 
 const SMALLEST: Size = Size { pods: 10, policies: 10 };
 const PODS: [u16; 3] = [10, 100, 1000];
@@ -43,8 +43,8 @@ struct Contestant {
 }
 
 impl Contestant {
-    fn new(options: &Options, size: Option<Size>) -> Result<Self> {
-        let mut place = Place::new(&options.dir()?)?;
+    fn new(run: &Run, size: Option<Size>) -> Result<Self> {
+        let mut place = Place::new(&run.dir)?;
         if let Some(size) = size {
             place.populate(size)?;
         }
@@ -117,13 +117,13 @@ impl Stage {
 }
 
 /// Measures and reports.
-pub(crate) fn measure(options: &Options, report: &mut Report) -> Result<()> {
-    let turns = options.turns.unwrap_or(if options.quick { 5 } else { 20 });
+pub(crate) fn measure(run: &Run, report: &mut Report) -> Result<()> {
+    let turns = run.rounds(5, 20);
     eprintln!("sizes: setting up three agents");
     let mut stage = Stage {
-        free: Contestant::new(options, None)?,
-        small: Contestant::new(options, Some(SMALLEST))?,
-        growing: Contestant::new(options, None)?,
+        free: Contestant::new(run, None)?,
+        small: Contestant::new(run, Some(SMALLEST))?,
+        growing: Contestant::new(run, None)?,
         floor: Floor::new()?,
         floor_allow: Samples::default(),
         floor_deny: Samples::default(),
@@ -133,7 +133,7 @@ pub(crate) fn measure(options: &Options, report: &mut Report) -> Result<()> {
         sizes.map(move |(policies, column)| (Size { pods, policies }, row == column))
     });
     for (size, on_diagonal) in all {
-        if options.quick && !on_diagonal {
+        if run.quick && !on_diagonal {
             continue;
         }
         eprintln!("sizes: {} pods, {} policies, {turns} turns", size.pods, size.policies);
@@ -160,9 +160,9 @@ fn rows(size: Size, stage: &Stage, report: &mut Report) {
         ("TCP connection", &ours.connection, &small.connection, &free.connection),
     ];
     for (what, ours, small, free) in packets {
-        let row = Row::times(&at(what), ours, &smallest, small).unit("µs");
-        report.add(row.target(Target::at_most(&FLAT.to_string(), FLAT)));
-        report.add(Row::times(&at(what), ours, "no policies", free).unit("µs"));
+        let row = Row::beside(&at(what), ours, &smallest, small).unit("µs");
+        report.add(row.at_most(FLAT));
+        report.add(Row::beside(&at(what), ours, "no policies", free).unit("µs"));
     }
     let events = [
         ("policy allows", &ours.allow, &small.allow, floor_allow),
@@ -171,9 +171,8 @@ fn rows(size: Size, stage: &Stage, report: &mut Report) {
         ("label taken away", &ours.unlabelled, &small.unlabelled, floor_deny),
     ];
     for (what, ours, small, floor) in events {
-        report.add(Row::times(&at(what), ours, "nft -f", floor));
-        let row = Row::times(&at(what), ours, &smallest, small);
-        report.add(row.target(Target::at_most(&GROWTH.to_string(), GROWTH)));
+        report.add(Row::beside(&at(what), ours, "nft -f", floor));
+        report.add(Row::beside(&at(what), ours, &smallest, small).at_most(GROWTH));
     }
-    report.add(Row::times(&at("ADD"), &ours.add, "no policies", &free.add));
+    report.add(Row::beside(&at("ADD of an isolated pod"), &ours.add, "no policies", &free.add));
 }

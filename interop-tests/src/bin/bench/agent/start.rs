@@ -7,17 +7,17 @@ use rack::bench::bgp::start::{Bench, ROUTES, Times};
 use rack::bench::report::{Report, Row};
 use rack::bench::samples::Samples;
 
-use crate::{Options, limited};
+use crate::options::Run;
 
 /// BIRD does not dial in its first second at least, so it takes few turns.
 const BIRDS_TURNS: usize = 5;
 
 /// Measures and reports.
-pub(crate) fn measure(options: &Options, report: &mut Report) -> Result<()> {
-    let turns = if options.quick { 10 } else { 30 };
+pub(crate) fn measure(run: &Run, report: &mut Report) -> Result<()> {
+    let turns = run.rounds(10, 30);
     eprintln!("start: {turns} turns");
     let bench = Bench::new()?;
-    let mut stand = Stand::new(&options.dir()?, 1)?;
+    let mut stand = Stand::new(&run.dir, 1)?;
     stand.attach(usize::from(ROUTES))?;
     let (mut ours, mut theirs, mut again) =
         (Times::default(), Times::default(), Samples::default());
@@ -37,9 +37,9 @@ pub(crate) fn measure(options: &Options, report: &mut Report) -> Result<()> {
         ("start: process to all routes", &ours.all, &theirs.all, Some(100.0)),
     ];
     for (name, ours, theirs, limit) in rows {
-        let row = Row::times(&format!("{name}, {ROUTES} pods"), ours, bird, theirs);
+        let row = Row::beside(&format!("{name}, {ROUTES} pods"), ours, bird, theirs);
         report.add(match limit {
-            Some(limit) => limited(row, ours.median(), "ms", limit),
+            Some(limit) => row.figure_at_most(limit),
             None => row,
         });
     }

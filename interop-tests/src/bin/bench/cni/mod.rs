@@ -12,22 +12,15 @@
 //! flock answers DEL before the link is gone. That is its design, so the time
 //! until the links are really gone is measured and shown as well, without a
 //! target; and nobody's turn begins before the last one's links are gone.
-#![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
-
 mod contestant;
 
-use std::path::PathBuf;
-use std::process::{Command, ExitCode};
-use std::{env, fs};
-
-use anyhow::{Context, Result, bail};
-use rack::bench::machine;
-use rack::bench::report::{Report, Row, Target};
+use anyhow::Result;
+use rack::bench::chart::{Chart, Kind};
+use rack::bench::report::{Report, Row};
 use rack::bench::samples::Samples;
-use rack::{binaries, signals};
 
-use crate::contestant::Contestant;
+use crate::options::Run;
+use contestant::Contestant;
 
 /// How much is measured.
 struct Extent {
@@ -44,7 +37,7 @@ struct Extent {
 }
 
 const FULL: Extent = Extent {
-    populations: &[10, 100, 1000],
+    populations: &[10, 100, 1000, 2000],
     turns: 10,
     block: 10,
     parallel_block: 120,
@@ -52,133 +45,110 @@ const FULL: Extent = Extent {
 };
 
 const QUICK: Extent =
-    Extent { populations: &[10, 100], turns: 3, block: 5, parallel_block: 40, slow_calls: 2 };
+    Extent { populations: &[10, 1000], turns: 4, block: 8, parallel_block: 60, slow_calls: 2 };
 
 /// Calls at the same time in the parallel rows.
 const AT_ONCE: usize = 8;
-const PARALLEL_TURNS: usize = 3;
+const PARALLEL_TURNS: usize = 5;
+/// How much more a call may take among many pods: a thousand, and however many there are.
+const GROWTH: f64 = 1.3;
+const GROWTH_MOST: f64 = 1.5;
 
 const V4: &[&str] = &["10.200.0.0/16"];
 const DUAL: &[&str] = &["10.201.0.0/16", "fd00:201::/64"];
+const PTP: &str = "ptp IPv4";
 
-struct Options {
-    quick: bool,
-    strict: bool,
-    out: PathBuf,
-}
-
-fn main() -> ExitCode {
-    match bench() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(2),
-        Err(error) => {
-            eprintln!("bench-cni: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// None when the user only wanted to know the options.
-fn options() -> Result<Option<Options>> {
-    let build = binaries::build_dir()?;
-    let target = build.parent().context("a build directory without a parent")?;
-    let mut options =
-        Options { quick: false, strict: false, out: target.join("bench/results.json") };
-    let mut arguments = env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--quick" => options.quick = true,
-            "--strict" => options.strict = true,
-            "--out" => options.out = arguments.next().context("--out wants a file")?.into(),
-            "--help" | "-h" => {
-                println!("bench-cni [--quick] [--strict] [--out FILE]");
-                println!("  --quick   fewer pods and calls");
-                println!("  --strict  exit code 2 when a target is missed");
-                println!("  --out     where the JSON goes, {} by default", options.out.display());
-                return Ok(None);
-            }
-            other => bail!("unknown argument {other}; see --help"),
-        }
-    }
-    Ok(Some(options))
-}
-
-fn bench() -> Result<bool> {
-    let Some(options) = options()? else {
-        return Ok(true);
-    };
-    signals::listen()?;
-    let dir = options.out.parent().context("--out wants a file in a directory")?;
-    fs::create_dir_all(dir)?;
-    let extent = if options.quick { &QUICK } else { &FULL };
-
-    eprintln!("setting up the nodes");
+/// Measures and reports.
+pub(crate) fn measure(run: &Run, report: &mut Report) -> Result<()> {
+    let extent = run.extent(&QUICK, &FULL);
+    eprintln!("cni: setting up the nodes");
     let few = extent.populations.first().copied().unwrap_or(0);
-    let flock = |arena| Contestant::flock(dir, arena);
-    let ptp = |arena| Contestant::ptp("ptp IPv4", dir, V4, arena);
+    let flock = |arena| Contestant::flock(&run.dir, arena);
+    let ptp = |arena| Contestant::ptp(PTP, &run.dir, V4, arena);
     let mut growing = [flock(extent.parallel_block)?, ptp(extent.parallel_block)?];
     // They stay small, and are measured again beside the ones that grow.
     let mut small = [flock(extent.block)?, ptp(extent.block)?];
     for contestant in &mut small {
         contestant.populate(few)?;
     }
-    let dual = Contestant::ptp("ptp dual-stack", dir, DUAL, extent.slow_calls)?;
-
-    let machine = machine::facts(dir, &[("ptp", version_of_ptp())]);
-    let mut report = Report::new("cni", machine);
+    let dual = Contestant::ptp("ptp dual-stack", &run.dir, DUAL, extent.slow_calls)?;
+    let mut sizes = Vec::new();
     for population in extent.populations.iter().copied() {
-        eprintln!("{population} pods");
+        eprintln!("cni: {population} pods");
         for contestant in &mut growing {
             contestant.populate(population)?;
         }
         let [our_node, their_node] = &growing;
         if population == few {
-            execution(our_node, their_node, extent, &mut report)?;
+            execution(our_node, their_node, extent, report)?;
             let (floor, [ours, theirs]) = sequential([our_node, their_node], extent)?;
-            compare(population, &floor, &ours, &theirs, &mut report);
-            slow_peer(&dual, &ours, extent, &mut report)?;
-            parallel([our_node, their_node], extent, &mut report)?;
+            compare(population, &floor, &ours, &theirs, report);
+            slow_peer(&dual, &ours, extent, report)?;
+            parallel([our_node, their_node], extent, report)?;
+            sizes.push((population, ours, theirs));
         } else {
             let [our_small, their_small] = &small;
             let contestants = [our_node, their_node, our_small, their_small];
-            let (floor, [ours, theirs, ours_few, theirs_few]) = sequential(contestants, extent)?;
-            compare(population, &floor, &ours, &theirs, &mut report);
-            report.add(
-                Row::growth(
-                    &format!("ADD at {population} pods : ADD at {few}"),
-                    ours.add.median() / ours_few.add.median(),
-                    "ptp IPv4",
-                    theirs.add.median() / theirs_few.add.median(),
-                )
-                .target(Target::at_most("1.3", 1.3)),
-            );
+            let (floor, [ours, theirs, ours_few, _]) = sequential(contestants, extent)?;
+            compare(population, &floor, &ours, &theirs, report);
+            growth((few, &ours_few), (population, &ours), report);
+            sizes.push((population, ours, theirs));
         }
     }
-
-    report.print();
-    report.write(&options.out)?;
-    println!("\n{}", options.out.display());
-    for contestant in growing.into_iter().chain(small).chain([dual]) {
-        contestant.dismiss()?;
-    }
-    Ok(!options.strict || report.all_met())
+    draw(&sizes, report);
+    growing.into_iter().chain(small).chain([dual]).try_for_each(Contestant::dismiss)
 }
 
 /// The rows of one population.
 fn compare(population: usize, floor: &Samples, ours: &Turns, theirs: &Turns, report: &mut Report) {
     let at = |what: &str| format!("{what}, {population} pods");
-    report.add(
-        Row::times(&at("ADD"), &ours.add, "ptp IPv4", &theirs.add)
-            .net_of(floor)
-            .target(Target::at_most("1/3", 1.0 / 3.0)),
+    let rows = [
+        ("ADD", &ours.add, &theirs.add, Some(1.0 / 3.0)),
+        ("DEL", &ours.del, &theirs.del, Some(0.1)),
+        ("CHECK", &ours.check, &theirs.check, None),
+    ];
+    for (what, ours, theirs, target) in rows {
+        let row = Row::beside(&at(what), ours, PTP, theirs).net_of(floor);
+        report.add(match target {
+            Some(target) => row.at_most(target),
+            None => row,
+        });
+    }
+    report.add(Row::beside(&at("DEL until links gone, each"), &ours.gone, PTP, &theirs.gone));
+}
+
+/// What a call costs among many pods, beside the same call among few at the same time.
+fn growth(few: (usize, &Turns), many: (usize, &Turns), report: &mut Report) {
+    let limit = if many.0 <= 1000 { GROWTH } else { GROWTH_MOST };
+    let calls = [
+        ("ADD", &many.1.add, &few.1.add),
+        ("DEL", &many.1.del, &few.1.del),
+        ("CHECK", &many.1.check, &few.1.check),
+    ];
+    for (what, ours, before) in calls {
+        let name = format!("growth: {what} at {} pods", many.0);
+        let row = Row::beside(&name, ours, &format!("flock at {} pods", few.0), before);
+        report.add(row.at_most(limit));
+    }
+}
+
+fn draw(sizes: &[(usize, Turns, Turns)], report: &mut Report) {
+    let points = |pick: fn(&(usize, Turns, Turns)) -> &Samples| {
+        let one = |size| (format!("{} pods", size_of(size)), pick(size).figure());
+        sizes.iter().map(one).collect::<Vec<_>>()
+    };
+    let chart = Chart::new("cni", "CNI calls, one at a time, with exec", "ms", Kind::Lines);
+    report.draw(
+        chart
+            .with("flock ADD, dual-stack", points(|(_, ours, _)| &ours.add))
+            .with("ptp ADD, IPv4 only", points(|(.., theirs)| &theirs.add))
+            .with("ptp DEL", points(|(.., theirs)| &theirs.del))
+            .with("flock DEL", points(|(_, ours, _)| &ours.del)),
     );
-    report.add(
-        Row::times(&at("DEL"), &ours.del, "ptp IPv4", &theirs.del)
-            .net_of(floor)
-            .target(Target::at_most("1/10", 0.1)),
-    );
-    let gone = at("DEL until links gone, each");
-    report.add(Row::times(&gone, &ours.gone, "ptp IPv4", &theirs.gone));
+}
+
+fn size_of(size: &(usize, Turns, Turns)) -> usize {
+    size.0
 }
 
 /// What it costs to execute a plugin at all.
@@ -189,17 +159,14 @@ fn execution(
     report: &mut Report,
 ) -> Result<()> {
     let [mut floor, mut ours, mut theirs]: [Samples; 3] = Default::default();
-    for _ in 0..extent.turns {
+    for _ in 0..=extent.turns {
         floor.extend(flock.floor(extent.block)?);
         ours.extend(flock.version(extent.block)?);
         theirs.extend(ptp.version(extent.block)?);
     }
-    report.add(Row::floor("executing nothing", "/bin/true", &floor));
-    report.add(
-        Row::times("VERSION", &ours, "ptp", &theirs)
-            .judged_beyond(&floor)
-            .target(Target::at_most("1 ms over true", 1.0)),
-    );
+    report
+        .add(Row::beside("plugin started, VERSION", &ours, "/bin/true", &floor).more_at_most(1.0));
+    report.add(Row::beside("plugin started, VERSION", &ours, "ptp", &theirs));
     Ok(())
 }
 
@@ -207,6 +174,7 @@ fn execution(
 #[derive(Default)]
 struct Turns {
     add: Samples,
+    check: Samples,
     del: Samples,
     gone: Samples,
 }
@@ -214,6 +182,7 @@ struct Turns {
 impl Turns {
     fn take(&mut self, contestant: &Contestant, block: usize) -> Result<()> {
         self.add.extend(contestant.each("ADD", block)?);
+        self.check.extend(contestant.each("CHECK", block)?);
         let (del, gone) = contestant.each_until_gone("DEL", block)?;
         self.del.extend(del);
         self.gone.push(gone);
@@ -251,7 +220,7 @@ fn slow_peer(dual: &Contestant, ours: &Turns, extent: &Extent, report: &mut Repo
     let mut theirs = Turns::default();
     theirs.take(dual, extent.slow_calls)?;
     for (what, ours, theirs) in [("ADD", &ours.add, &theirs.add), ("DEL", &ours.del, &theirs.del)] {
-        report.add(Row::times(&format!("{what}, to dual-stack"), ours, &dual.name, theirs));
+        report.add(Row::beside(&format!("{what}, to dual-stack"), ours, &dual.name, theirs));
     }
     Ok(())
 }
@@ -269,19 +238,10 @@ fn parallel(contestants: [&Contestant; 2], extent: &Extent, report: &mut Report)
     let [[our_add, our_del], [their_add, their_del]] = rates;
     for (what, ours, theirs) in [("ADD", our_add, their_add), ("DEL", our_del, their_del)] {
         report.add(
-            Row::rates(&format!("{what}, {AT_ONCE} at once"), &ours, "ptp IPv4", &theirs)
-                .target(Target::at_least("5", 5.0)),
+            Row::beside(&format!("{what}, {AT_ONCE} at once"), &ours, PTP, &theirs)
+                .rate("/s")
+                .at_least(5.0),
         );
     }
     Ok(())
-}
-
-/// The reference plugins say who they are when called with nothing.
-fn version_of_ptp() -> String {
-    let Ok(ptp) = binaries::reference_plugin("ptp") else {
-        return String::new();
-    };
-    let said = Command::new(ptp).env_remove("CNI_COMMAND").output();
-    said.map(|output| String::from_utf8_lossy(&output.stderr).trim().replace('\n', ", "))
-        .unwrap_or_default()
 }

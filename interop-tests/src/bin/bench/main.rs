@@ -1,0 +1,110 @@
+//! How fast flock is, how small it stays, and how far ahead of its peers: one suite, one run, one table.
+//!
+//! Each part sets up flock and its peers beside each other, on this machine and in this run, and has them
+//! take turns, so that a slow moment falls on all of them. What a figure means is decided by the part that
+//! measured it; here they are asked one after the other and become a table, `results.json` and charts.
+//! A part that fails is named under the table, and the others go on.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
+
+mod agent;
+mod cni;
+mod footprint;
+mod instructions;
+mod options;
+mod policy;
+mod record;
+mod speaker;
+
+use std::fs;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use rack::bench::report::Report;
+use rack::bench::results::Results;
+use rack::bench::{machine, table};
+use rack::{signals, wait};
+
+use crate::options::{Order, Run};
+
+type Part = fn(&Run, &mut Report) -> Result<()>;
+
+/// The parts, by the words that `--only` takes, and what each of them is about.
+const PARTS: &[(&str, &str, Part)] = &[
+    ("cni", "ADD, DEL and CHECK beside ptp, one at a time and many", cni::measure),
+    (
+        "event",
+        "a pod's event until the ToR's kernel knows, beside birdc configure",
+        agent::change::measure,
+    ),
+    ("start", "kill -9 until everything is told again, beside BIRD", agent::start::measure),
+    ("footprint", "resident memory, binaries, image", footprint::measure),
+    ("speaker start", "the speaker alone, from its start to End-of-RIB", speaker::start::measure),
+    (
+        "speaker change",
+        "the speaker alone, one change to the ToR's kernel",
+        speaker::change::measure,
+    ),
+    (
+        "transit",
+        "many routes in and out, beside BIRD, FRR, OpenBGPD, GoBGP",
+        speaker::transit::measure,
+    ),
+    ("codec", "one prefix decoded and encoded", speaker::measure_codec),
+    ("instructions", "instructions of fixed amounts of work, by valgrind", instructions::measure),
+    ("policy", "network policies: packets, events, throughput, memory", policy::measure),
+];
+
+fn main() -> ExitCode {
+    let outcome = match options::parse() {
+        Ok(Order::Run(run)) => bench(&run),
+        Ok(Order::Check(files)) => record::check(&files),
+        Ok(Order::Record(files)) => record::record(&files).map(|()| true),
+        Ok(Order::Told) => Ok(true),
+        Err(error) => Err(error),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(2),
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench(run: &Run) -> Result<bool> {
+    signals::listen()?;
+    fs::create_dir_all(&run.dir).with_context(|| run.dir.display().to_string())?;
+    let (begun, machine) = (Instant::now(), machine::facts(&run.dir));
+    let mut report = Report::default();
+    for (name, _, measure) in PARTS.iter().filter(|(name, ..)| run.wants(name)) {
+        let part = Instant::now();
+        eprintln!("== {name}");
+        report.begin(name);
+        if let Err(error) = measure(run, &mut report) {
+            // Ctrl-C ends everything; all else only this part.
+            wait::go_on()?;
+            report.note(format!("NOT MEASURED: {error:#}"));
+        }
+        eprintln!("== {name}: {} s", part.elapsed().as_secs());
+    }
+    let results = Results {
+        taken: machine::now(),
+        commit: machine::commit(),
+        quick: run.quick,
+        seconds: begun.elapsed().as_secs(),
+        machine,
+        versions: machine::versions(),
+        results: report.rows,
+        charts: report.charts,
+        notes: report.notes,
+    };
+    results.write(&run.out)?;
+    println!("\n{}", table::text(&results.results));
+    results.notes.iter().for_each(|note| println!("note: {note}"));
+    let (targets, met) = results.targets();
+    println!("{met} of {targets} targets met; {} and charts beside it", run.out.display());
+    Ok(!run.strict || met == targets)
+}
