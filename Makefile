@@ -110,22 +110,22 @@ fuzz: ## Fuzz the codec, FUZZ_SECONDS for each target (needs a nightly toolchain
 	$(call cargo_tool,cargo-fuzz,cargo-fuzz)
 	bgp/wire/fuzz/run $(FUZZ_SECONDS)
 
+STATIC_BUILD := RUSTFLAGS="$(STATIC_FLAGS)" $(CARGO) build --release --locked --target $(TRIPLE)
 .PHONY: static
 static:
-	RUSTFLAGS="$(STATIC_FLAGS)" $(CARGO) build --release --locked --target $(TRIPLE) -p flock-cni -p flock-agent --bins
+	$(STATIC_BUILD) -p flock-cni -p flock-agent --bins
 
-# The image is measured as well, and so is everything that the suite drives.
+# The suite is built as the image is, so that what both need is built once.
+BENCH := $(STATIC)/bench
 .PHONY: bench-built
 bench-built: image-tar
 	$(call debian,$(DEB_BENCH))
-	@$(CARGO) build --release --locked --quiet -p flock-interop-tests --bins
-	@$(CARGO) build --release --locked --quiet -p flock-bgp -p flock-bgp-io -p flock-bgp-wire --examples
-
-BENCH = $(SUDO) env FLOCK_BIN_DIR=$(CURDIR)/$(STATIC) FLOCK_IMAGE_TAR=$(CURDIR)/$(IMAGE_TAR) target/release/bench
+	@$(STATIC_BUILD) --quiet -p flock-interop-tests --bins
+	@$(STATIC_BUILD) --quiet -p flock-bgp -p flock-bgp-io -p flock-bgp-wire --examples
 
 .PHONY: bench
 bench: bench-built ## Measure flock beside its peers in one run: table, target/bench/results.json, charts (as root)
-	@$(BENCH) $(BENCH_FLAGS)
+	@$(SUDO) env FLOCK_IMAGE_TAR=$(CURDIR)/$(IMAGE_TAR) $(BENCH) $(BENCH_FLAGS)
 	@$(BENCH) --check || echo "(worse than the recorded run: see above)"
 
 .PHONY: bench-quick
@@ -135,16 +135,16 @@ bench-quick: bench ## The same in a few minutes
 .PHONY: bench-check
 bench-check: ## Instruction counts against the recorded ones; fails where they have grown
 	$(call debian,valgrind:valgrind)
-	@$(CARGO) build --release --locked --quiet -p flock-interop-tests --bin bench
-	@$(CARGO) build --release --locked --quiet -p flock-cni --bins
-	@$(CARGO) build --release --locked --quiet -p flock-bgp --example counted
-	@target/release/bench --only instructions --out target/bench/instructions.json
-	@target/release/bench --check --out target/bench/instructions.json
+	@$(STATIC_BUILD) --quiet -p flock-interop-tests --bin bench
+	@$(STATIC_BUILD) --quiet -p flock-cni --bins
+	@$(STATIC_BUILD) --quiet -p flock-bgp --example counted
+	@$(BENCH) --only instructions --out target/bench/instructions.json
+	@$(BENCH) --check --out target/bench/instructions.json
 
 .PHONY: bench-record
 bench-record: ## Make the last full run the recorded one: docs/benchmarks.md and its charts
-	@$(CARGO) build --release --locked --quiet -p flock-interop-tests --bin bench
-	@target/release/bench --record
+	@$(STATIC_BUILD) --quiet -p flock-interop-tests --bin bench
+	@$(BENCH) --record
 
 .PHONY: image
 image: static ## Build the container image offline, from scratch, with both static binaries

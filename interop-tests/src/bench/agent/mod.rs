@@ -12,10 +12,12 @@
 //! | [`renamed`] | the floor behind a rename: what being told by a file costs at all |
 //! | [`change`] | a readiness that flips, an ADD, a DEL, until the router's kernel follows |
 //! | [`start`] | kill -9 and a new process, until everything is told |
+//! | [`loss`] | packets lost while the agent is killed and started |
 //! | [`memory`] | what is resident with few and many pods |
 
 pub mod change;
 pub mod journal;
+pub mod loss;
 pub mod memory;
 pub mod node;
 pub mod renamed;

@@ -14,6 +14,7 @@ mod instructions;
 mod options;
 mod policy;
 mod record;
+mod runtime;
 mod speaker;
 
 use std::fs;
@@ -33,27 +34,18 @@ type Part = fn(&Run, &mut Report) -> Result<()>;
 /// The parts, by the words that `--only` takes, and what each of them is about.
 const PARTS: &[(&str, &str, Part)] = &[
     ("cni", "ADD, DEL and CHECK beside ptp, one at a time and many", cni::measure),
-    (
-        "event",
-        "a pod's event until the ToR's kernel knows, beside birdc configure",
-        agent::change::measure,
-    ),
+    ("containerd", "pods at once through containerd, beside ptp", runtime::measure),
+    ("event", "a pod's event until the ToR's kernel knows, beside birdc configure", agent::change::measure),
+    ("busy", "one event while a thousand others happen each second", agent::busy::measure),
     ("start", "kill -9 until everything is told again, beside BIRD", agent::start::measure),
-    ("footprint", "resident memory, binaries, image", footprint::measure),
-    ("speaker start", "the speaker alone, from its start to End-of-RIB", speaker::start::measure),
-    (
-        "speaker change",
-        "the speaker alone, one change to the ToR's kernel",
-        speaker::change::measure,
-    ),
-    (
-        "transit",
-        "many routes in and out, beside BIRD, FRR, OpenBGPD, GoBGP",
-        speaker::transit::measure,
-    ),
-    ("codec", "one prefix decoded and encoded", speaker::measure_codec),
-    ("instructions", "instructions of fixed amounts of work, by valgrind", instructions::measure),
+    ("peers", "1 to 256 peers, 10,000 prefixes, beside BIRD", agent::peers::measure),
+    ("install", "a table into the node's kernel, beside BIRD", agent::install::measure),
+    ("transit", "many routes in and out, beside BIRD, FRR, OpenBGPD, GoBGP", speaker::transit::measure),
+    ("speaker", "the speaker alone: a start, one change to the ToR's kernel, the codec", speaker::measure),
     ("policy", "network policies: packets, events, throughput, memory", policy::measure),
+    ("footprint", "resident memory, processor at rest, binaries, image", footprint::measure),
+    ("soak", "a thousand changes a second: does memory grow?", agent::soak::measure),
+    ("instructions", "instructions of fixed amounts of work, by valgrind", instructions::measure),
 ];
 
 fn main() -> ExitCode {

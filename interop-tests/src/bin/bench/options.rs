@@ -8,11 +8,12 @@ use rack::binaries;
 
 use crate::PARTS;
 
-const HELP: &str = "bench [--quick] [--only PART,...] [--turns N] [--strict] [--full] [--out FILE]
+const HELP: &str = "bench [--quick] [--only PART,...] [--turns N] [--soak SECONDS] [--strict] [--full] [--out FILE]
 bench --check | --record
   --quick   fewer rounds and sizes: minutes
   --only    these parts: see --list
   --turns   so many rounds, where a part has rounds of single events
+  --soak    so many seconds of a thousand changes a second: 3600 is an hour
   --strict  exit code 2 when a target is missed
   --full    GoBGP takes part with many routes, too: that takes minutes more
   --out     where the JSON goes, and the charts beside it
@@ -37,6 +38,8 @@ pub(crate) struct Run {
     pub(crate) strict: bool,
     pub(crate) full: bool,
     pub(crate) turns: Option<usize>,
+    /// Seconds that the soak takes, where it is not what the extent says.
+    pub(crate) soak: Option<u64>,
     /// Where agents have their state: a real disk.
     pub(crate) dir: PathBuf,
     pub(crate) out: PathBuf,
@@ -70,7 +73,8 @@ pub(crate) struct Files {
 #[allow(clippy::print_stdout, reason = "help is what was asked for")]
 pub(crate) fn parse() -> Result<Order> {
     let build = binaries::build_dir()?;
-    let target = build.parent().context("a build directory without a parent")?;
+    // Whatever is built for, and in which profile.
+    let target = build.ancestors().find(|dir| dir.ends_with("target")).unwrap_or(&build);
     let out = target.join("bench/results.json");
     let (mut check, mut record) = (false, false);
     let mut run = Run {
@@ -78,6 +82,7 @@ pub(crate) fn parse() -> Result<Order> {
         strict: false,
         full: false,
         turns: None,
+        soak: None,
         dir: PathBuf::new(),
         out,
         only: Vec::new(),
@@ -93,6 +98,7 @@ pub(crate) fn parse() -> Result<Order> {
             "--record" => record = true,
             "--only" => run.only.extend(value()?.split(',').map(|part| part.trim().to_owned())),
             "--turns" => run.turns = Some(value()?.parse().context("--turns wants a number")?),
+            "--soak" => run.soak = Some(value()?.parse().context("--soak wants seconds")?),
             "--out" => run.out = std::path::absolute(value()?)?,
             "--list" => {
                 PARTS.iter().for_each(|(name, about, _)| println!("{name:<15} {about}"));

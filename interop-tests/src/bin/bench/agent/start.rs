@@ -1,6 +1,7 @@
 //! kill -9 and a new process: targets and rows.
 
 use anyhow::Result;
+use rack::bench::agent::loss;
 use rack::bench::agent::start::Stand;
 use rack::bench::bgp::router::Kind;
 use rack::bench::bgp::start::{Bench, ROUTES, Times};
@@ -11,6 +12,8 @@ use crate::options::Run;
 
 /// BIRD does not dial in its first second at least, so it takes few turns.
 const BIRDS_TURNS: usize = 5;
+/// Pods that are talked to meanwhile.
+const PODS: usize = 10;
 
 /// Measures and reports.
 pub(crate) fn measure(run: &Run, report: &mut Report) -> Result<()> {
@@ -43,5 +46,17 @@ pub(crate) fn measure(run: &Run, report: &mut Report) -> Result<()> {
             None => row,
         });
     }
+    lost(run, report)
+}
+
+/// What the kill costs those who talk to pods: nothing.
+fn lost(run: &Run, report: &mut Report) -> Result<()> {
+    let kills = run.rounds(3, 10);
+    eprintln!("start: {kills} kills under a storm of pings");
+    let (sent, lost) = loss::over_kills(kills, PODS)?;
+    let name = format!("packets lost of {sent}, {kills} times kill -9, {PODS} pods");
+    let row = Row::own("packets lost by kill -9", &Samples::one(lost as f64)).unit("packets");
+    report.note(name);
+    report.add(row.figure_at_most(0.0));
     Ok(())
 }

@@ -6,8 +6,8 @@
 //! costs a prefix. The floors are measured with the same watch. A contestant that fails is left out and
 //! named under the table.
 
-pub(crate) mod change;
-pub(crate) mod start;
+mod change;
+mod start;
 pub(crate) mod transit;
 
 use anyhow::Result;
@@ -20,8 +20,10 @@ use crate::options::Run;
 /// Which of somebody's samples.
 type Pick<T> = fn(&T) -> &Samples;
 
-/// Measures and reports the codec.
-pub(crate) fn measure_codec(_: &Run, report: &mut Report) -> Result<()> {
+/// Measures and reports all but the many routes.
+pub(crate) fn measure(run: &Run, report: &mut Report) -> Result<()> {
+    start::measure(run, report)?;
+    change::measure(run, report)?;
     codec::rows()?.into_iter().for_each(|row| report.add(row));
     Ok(())
 }
