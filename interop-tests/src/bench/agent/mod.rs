@@ -13,10 +13,14 @@
 //! | [`change`] | a readiness that flips, an ADD, a DEL, until the router's kernel follows |
 //! | [`start`] | kill -9 and a new process, until everything is told |
 //! | [`memory`] | what is resident with few and many pods |
+//! | [`install`] | a full table into the node's kernel, and out of it |
+//! | [`peers`] | few and many peers: what is resident, a start, a change until the last has heard of it |
 
 pub mod change;
+pub mod install;
 pub mod journal;
 pub mod memory;
 pub mod node;
+pub mod peers;
 pub mod renamed;
 pub mod start;
