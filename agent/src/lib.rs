@@ -1,7 +1,8 @@
 //! flock-agent as a library, so that its parts can be tested one by one. Nothing outside this
 //! package depends on it: the product is the binary.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+pub mod allocator;
 pub mod annotations;
 pub mod bgp;
 pub mod capabilities;

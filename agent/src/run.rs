@@ -32,7 +32,7 @@ use crate::server::socket::{self, Socket};
 use crate::server::{admin, cni, http};
 use crate::source::{NodeState, Source};
 use crate::store::{Allocation, Store};
-use crate::{install, log, policy};
+use crate::{allocator, install, log, policy};
 use origin::Origin;
 
 /// How long calls under way may take to end on shutdown.
@@ -41,11 +41,14 @@ const FAREWELL: Duration = Duration::from_secs(5);
 const SPOOL_RETRY: Duration = Duration::from_secs(5);
 /// When to look again whether pods can be added.
 const NOT_READY_YET: Duration = Duration::from_millis(200);
+/// When a start is over: what it took is free again. Peers have been told by then.
+const SETTLED: Duration = Duration::from_secs(1);
 /// Nothing waits; the spool's own events wake us, and this is for those that got lost.
 const A_LONG_TIME: Duration = Duration::from_secs(60);
 
 /// Runs until a signal; the error is for people.
 pub fn main(args: Run) -> anyhow::Result<()> {
+    allocator::share();
     log::start(args.log_format);
     // One thread: the agent waits for the kernel and the disk, which have threads of their own,
     // and a task that is woken on another core costs more than what it then does.
@@ -61,6 +64,10 @@ async fn run(args: Run) -> anyhow::Result<()> {
     tokio::pin!(stop);
     tokio::spawn(log::keep());
     let agent = Agent::prepare(args).await?;
+    tokio::spawn(async {
+        tokio::time::sleep(SETTLED).await;
+        allocator::give_back();
+    });
     tokio::select! {
         served = agent.serve() => served?,
         signal = &mut stop => tracing::info!(signal, "stopping; pods and routes stay as they are"),

@@ -18,7 +18,7 @@ use netlink_sys::protocols::{NETLINK_NETFILTER, NETLINK_ROUTE};
 use netlink_sys::{Socket, SocketAddr};
 use rustix::net::sockopt::set_socket_send_buffer_size_force;
 
-use crate::error::Error;
+use crate::error::{Error, Refusal};
 use crate::reply::{Answer, Collector, Reply};
 
 /// A dump's parts are at most 32 KiB, a single answer far less.
@@ -121,6 +121,27 @@ impl Channel {
         Ok(answers)
     }
 
+    /// The same for requests of which only a refusal is of interest: `None` where there is none. The
+    /// kernel tells of each that it refuses, asked to or not, and does them in order: the last one's
+    /// acknowledgement says that it is through with all. So one answer is read and not one for each,
+    /// a tenth of what a route costs.
+    pub(crate) fn refusals(&mut self, requests: &[Request]) -> Result<Vec<Option<Refusal>>, Error> {
+        let mut refusals = Vec::with_capacity(requests.len());
+        let mut bytes = Vec::new();
+        for part in requests.chunks(BATCH) {
+            let first = self.reserve(part.len());
+            bytes.clear();
+            for (place, (sequence, request)) in (1..).zip((first..).zip(part)) {
+                let ack = if place == part.len() { NLM_F_ACK } else { 0 };
+                write(&mut bytes, request, request.flags | NLM_F_REQUEST | ack, sequence);
+            }
+            let collector = Collector::new(first, part.len());
+            let answers = self.converse(&bytes, collector, Collector::last_is_answered)?;
+            refusals.extend(answers.into_iter().map(|answer| answer.verdict?.err()));
+        }
+        Ok(refusals)
+    }
+
     /// Sends one request; its replies, or its refusal as an error.
     pub(crate) fn ask(&mut self, what: &str, request: Request) -> Result<Vec<Reply>, Error> {
         let answer = self.batch(&[request])?.into_iter().next().unwrap_or_default();
@@ -196,14 +217,22 @@ impl Channel {
         first: u32,
         count: usize,
     ) -> Result<Vec<Answer>, Error> {
+        self.converse(bytes, Collector::new(first, count), Collector::complete)
+    }
+
+    fn converse(
+        &mut self,
+        bytes: &[u8],
+        mut collector: Collector,
+        done: impl Fn(&Collector) -> bool,
+    ) -> Result<Vec<Answer>, Error> {
         self.broken = true;
         if bytes.len() > ROOM {
             // The kernel takes a message whole, and keeps half of the room for itself.
             let _ = set_socket_send_buffer_size_force(&self.socket, bytes.len());
         }
         self.socket.send(bytes, 0).map_err(|source| Error::Socket { what: "send", source })?;
-        let mut collector = Collector::new(first, count);
-        while !collector.complete() {
+        while !done(&collector) {
             let datagram = receive(&self.socket, &mut self.buffer)
                 .map_err(|source| Error::Socket { what: "receive", source })?;
             collector

@@ -174,17 +174,17 @@ fn set_distinct(
     let sound: Vec<Open<'_>> =
         routes.iter().zip(&mut verdicts).filter(|(_, verdict)| verdict.is_ok()).collect();
     let requests: Vec<Request> = sound.iter().map(|(route, _)| wish(route, Mode::Create)).collect();
-    let answers = host.batch(&requests)?;
+    let refusals = host.refusals(&requests)?;
     let mut in_the_way = Vec::new();
-    for ((route, verdict), answer) in sound.into_iter().zip(answers) {
+    for ((route, verdict), refusal) in sound.into_iter().zip(refusals) {
         let removed = route.next_hops.is_empty();
-        match answer.verdict {
-            Some(Err(refusal)) if removed && refusal.is(Errno::SRCH) => {}
-            Some(Err(refusal)) if !removed && refusal.is(Errno::EXIST) => {
+        match refusal {
+            Some(refusal) if removed && refusal.is(Errno::SRCH) => {}
+            Some(refusal) if !removed && refusal.is(Errno::EXIST) => {
                 in_the_way.push((route, verdict));
             }
-            Some(Err(refusal)) => *verdict = Err(refused(route, refusal)),
-            _ => {}
+            Some(refusal) => *verdict = Err(refused(route, refusal)),
+            None => {}
         }
     }
     if !in_the_way.is_empty() {
@@ -228,8 +228,8 @@ fn replace(host: &mut Channel, routes: Vec<Open<'_>>) -> Result<(), Error> {
         requests.push(wish(route, mode));
         asked.push((route, verdict));
     }
-    for ((route, verdict), answer) in asked.into_iter().zip(host.batch(&requests)?) {
-        if let Some(Err(refusal)) = answer.verdict {
+    for ((route, verdict), refusal) in asked.into_iter().zip(host.refusals(&requests)?) {
+        if let Some(refusal) = refusal {
             *verdict = Err(refused(route, refusal));
         }
     }

@@ -54,6 +54,12 @@ impl Collector {
         self.open == 0
     }
 
+    /// Whether the last request has its verdict, and so each before it that the kernel refused: it
+    /// answers in order.
+    pub fn last_is_answered(&self) -> bool {
+        self.answers.last().is_none_or(|answer| answer.verdict.is_some())
+    }
+
     /// The answers, in the order of the requests.
     pub fn into_answers(self) -> Vec<Answer> {
         self.answers

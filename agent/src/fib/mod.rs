@@ -9,7 +9,7 @@ mod resolve;
 mod routes;
 mod task;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flock_bgp::RouteChange;
@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::metrics::Metrics;
+use routes::Routes;
 
 /// Commands that may wait; callers wait when it is full.
 const COMMANDS: usize = 32;
@@ -59,6 +60,10 @@ pub struct Standing {
     /// What was wanted when sessions began to end on purpose stays: the node is drained.
     pub held: bool,
 }
+
+/// The routes that the kernel has, which the task keeps and others look at.
+type Installed = Routes<LearnedHop>;
+
 /// Learned routes, by destination.
 pub type Learned = BTreeMap<IpNet, Vec<LearnedHop>>;
 
@@ -87,7 +92,7 @@ pub struct Counts {
 pub struct Fib {
     commands: mpsc::Sender<Command>,
     /// What the kernel has of ours, for those who hear that a route went, and for people.
-    installed: Arc<Mutex<BTreeSet<IpNet>>>,
+    installed: Arc<Mutex<Installed>>,
 }
 
 impl Fib {
@@ -177,6 +182,6 @@ impl Fib {
     }
 }
 
-fn known(installed: &Mutex<BTreeSet<IpNet>>) -> MutexGuard<'_, BTreeSet<IpNet>> {
+fn known(installed: &Mutex<Installed>) -> MutexGuard<'_, Installed> {
     installed.lock().unwrap_or_else(PoisonError::into_inner)
 }

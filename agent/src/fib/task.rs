@@ -1,7 +1,9 @@
 //! The task that gives the kernel learned routes. It owns what is wanted and what is installed; a
 //! change costs as much as it says, a change of the node's interfaces a look at everything.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod answers;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,9 +14,9 @@ use ipnet::IpNet;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::resolve::{self, Reach, Ways};
+use super::resolve::{self, Ways};
 use super::routes::Routes;
-use super::{Command, Counts, Lacking, Standing, known};
+use super::{Command, Counts, Installed, known};
 use crate::log::Lasting;
 use crate::metrics::{Metrics, Repair};
 
@@ -30,20 +32,22 @@ const LONG_PAUSE: Duration = Duration::from_secs(10);
 pub(super) struct Task {
     dataplane: Dataplane,
     metrics: Arc<Metrics>,
-    known: Arc<Mutex<BTreeSet<IpNet>>>,
     routes: Option<mpsc::Receiver<RouteChange>>,
-    wanted: Routes<Vec<NextHop>>,
-    installed: Routes<Vec<LearnedHop>>,
+    wanted: Routes<NextHop>,
+    /// Written by this task alone, and never held across a wait.
+    installed: Arc<Mutex<Installed>>,
     /// Installed by a former life, or by a speaker before this one, and not told again yet.
     stale: BTreeSet<IpNet>,
     /// What was wanted when sessions began to end on purpose: that stays. `None`: they do not.
-    held: Option<Routes<Vec<NextHop>>>,
+    held: Option<Routes<NextHop>>,
     interfaces: Vec<Interface>,
     ways: Ways,
+    /// What sets of next hops come to with these interfaces and ways; a full table has a few.
+    resolved: HashMap<Arc<[NextHop]>, Arc<[LearnedHop]>>,
     /// The kernel has been read.
     looked: bool,
     /// Of what we installed, what was not there any more at the last look, as it was.
-    gone: BTreeMap<IpNet, Vec<LearnedHop>>,
+    gone: BTreeMap<IpNet, Arc<[LearnedHop]>>,
     /// What the kernel refuses, with its words.
     refused: BTreeMap<IpNet, String>,
     /// Next hops that cannot be reached, as was told.
@@ -58,20 +62,20 @@ pub(super) struct Task {
 impl Task {
     pub(super) fn new(
         dataplane: Dataplane,
-        known: Arc<Mutex<BTreeSet<IpNet>>>,
+        installed: Arc<Mutex<Installed>>,
         metrics: Arc<Metrics>,
     ) -> Self {
         Self {
             dataplane,
             metrics,
-            known,
             routes: None,
             wanted: Routes::default(),
-            installed: Routes::default(),
+            installed,
             stale: BTreeSet::new(),
             held: None,
             interfaces: Vec::new(),
             ways: Ways::new(),
+            resolved: HashMap::new(),
             looked: false,
             gone: BTreeMap::new(),
             refused: BTreeMap::new(),
@@ -139,7 +143,7 @@ impl Task {
                         routes = stale.len(),
                         "learned routes that nobody told again are removed"
                     );
-                    self.apply(stale).await;
+                    self.apply(stale.into_iter().collect()).await;
                 }
             }
             Command::Hold(true) => {
@@ -147,8 +151,7 @@ impl Task {
             }
             Command::Hold(false) => {
                 self.held = None;
-                let unwanted = self.installed.keys().filter(|p| !self.wanted.contains_key(p));
-                self.stale.extend(unwanted.copied().collect::<Vec<_>>());
+                self.outlive();
                 self.recheck().await;
             }
             Command::Recheck => {
@@ -164,7 +167,7 @@ impl Task {
                 let _ = answer.send(self.standing(prefix));
             }
             Command::Routes(answer) => {
-                let _ = answer.send(self.installed.to_map());
+                let _ = answer.send(known(&self.installed).to_map());
             }
             Command::Lacking(answer) => {
                 let _ = answer.send(self.lacking());
@@ -172,43 +175,15 @@ impl Task {
             Command::Counts(answer) => {
                 let _ = answer.send(Counts {
                     wanted: self.wanted.counts(),
-                    installed: self.installed.counts(),
+                    installed: known(&self.installed).counts(),
                     refused: self.refused.len(),
                 });
             }
         }
     }
 
-    fn standing(&self, prefix: IpNet) -> Standing {
-        let name = |dev: &u32| {
-            let found = self.interfaces.iter().find(|interface| interface.index == *dev);
-            found.map_or_else(|| format!("interface {dev}"), |interface| interface.name.clone())
-        };
-        let way = |hop: &LearnedHop| format!("via {} dev {}", hop.via, name(&hop.dev));
-        let unusable = |hop: &NextHop| match resolve::reach(hop, &self.interfaces, &self.ways) {
-            Reach::By(_) => None,
-            Reach::Down(dev) => Some(format!("{} is down", name(&dev))),
-            Reach::NoWay(gateway) => Some(format!("nothing leads to {gateway}")),
-            Reach::NoAddress => Some("a link-local next hop alone cannot be used".to_owned()),
-        };
-        let wanted = self.followed().get(&prefix).map(Vec::as_slice).unwrap_or_default();
-        Standing {
-            installed: self.installed.get(&prefix).map(|hops| hops.iter().map(way).collect()),
-            unusable: wanted.iter().filter_map(unusable).collect(),
-            refused: self.refused.get(&prefix).map(|words| (words.clone(), self.recheck_at)),
-            stale: self.stale.contains(&prefix),
-            held: self.held.as_ref().is_some_and(|held| held.contains_key(&prefix)),
-        }
-    }
-
-    fn lacking(&self) -> Lacking {
-        let missing = self.followed().keys().filter(|prefix| !self.installed.contains_key(prefix));
-        let unreachable = missing.filter(|prefix| !self.refused.contains_key(prefix)).copied();
-        Lacking { refused: self.refused.clone(), unreachable: unreachable.collect() }
-    }
-
     /// What the kernel follows.
-    fn followed(&self) -> &Routes<Vec<NextHop>> {
+    fn followed(&self) -> &Routes<NextHop> {
         self.held.as_ref().unwrap_or(&self.wanted)
     }
 
@@ -217,15 +192,21 @@ impl Task {
         self.wanted.clear();
         self.refused.clear();
         self.unreached.clear();
-        self.stale = self.installed.keys().copied().collect();
+        self.stale = known(&self.installed).keys().collect();
+    }
+
+    /// What is installed and not wanted any more is as from before.
+    fn outlive(&mut self) {
+        let installed = known(&self.installed);
+        self.stale.extend(installed.keys().filter(|prefix| !self.wanted.contains(prefix)));
     }
 
     /// The speaker chose otherwise.
     async fn learn(&mut self, changes: impl Iterator<Item = RouteChange>) {
-        let mut touched = BTreeSet::new();
+        let mut touched = Vec::new();
         let (mut lost, mut example) = (0_usize, None);
         for RouteChange { net, next_hops } in changes {
-            touched.insert(net);
+            touched.push(net);
             self.stale.remove(&net);
             if next_hops.iter().all(|hop| resolve::gateway(hop).is_none()) && !next_hops.is_empty()
             {
@@ -235,7 +216,7 @@ impl Task {
                 self.wanted.remove(&net);
                 self.refused.remove(&net);
             } else {
-                self.wanted.insert(net, next_hops);
+                self.wanted.insert(net, &next_hops);
             }
         }
         if let Some(prefix) = example {
@@ -250,7 +231,7 @@ impl Task {
         self.recheck_at = None;
         self.rechecked = Some(Instant::now());
         self.look().await;
-        let all = self.followed().keys().chain(self.installed.keys()).copied().collect();
+        let all = self.followed().keys().chain(known(&self.installed).keys()).collect();
         self.apply(all).await;
     }
 
@@ -264,20 +245,20 @@ impl Task {
         };
         match looked {
             Ok(routes) => {
-                let before = std::mem::take(&mut self.installed);
-                self.installed =
-                    routes.into_iter().map(|route| (route.prefix, route.next_hops)).collect();
-                let there = |(prefix, hops): &(IpNet, Vec<LearnedHop>)| {
-                    self.installed.get(prefix) == Some(hops)
-                };
-                self.gone = before.into_iter().filter(|route| !there(route)).collect();
-                *known(&self.known) = self.installed.keys().copied().collect();
+                let mut found = Installed::default();
+                for route in routes {
+                    found.insert(route.prefix, &route.next_hops);
+                }
+                let before = std::mem::replace(&mut *known(&self.installed), found);
+                let installed = known(&self.installed);
+                let gone = before.iter().filter(|(net, hops)| installed.get(net) != Some(*hops));
+                self.gone = gone.map(|(net, hops)| (net, Arc::clone(hops))).collect();
                 self.unread.is_over();
                 // At the first look all is from before.
                 if std::mem::replace(&mut self.looked, true) {
-                    self.stale.retain(|prefix| self.installed.contains_key(prefix));
+                    self.stale.retain(|prefix| installed.contains(prefix));
                 } else {
-                    self.stale = self.installed.keys().copied().collect();
+                    self.stale = installed.keys().collect();
                 }
             }
             Err(error) => {
@@ -288,13 +269,18 @@ impl Task {
             }
         }
         self.ways.clear();
-        self.ask_ways(&self.followed().keys().copied().collect()).await;
+        self.resolved.clear();
+        let all: Vec<IpNet> = self.followed().keys().collect();
+        self.ask_ways(&all).await;
     }
 
     /// Asks the kernel for the way to next hops that are on no network of ours.
-    async fn ask_ways(&mut self, prefixes: &BTreeSet<IpNet>) {
+    async fn ask_ways(&mut self, prefixes: &[IpNet]) {
         let followed = self.followed();
-        let next_hops = prefixes.iter().filter_map(|prefix| followed.get(prefix)).flatten();
+        let sets = prefixes.iter().filter_map(|prefix| followed.get(prefix));
+        let mut new: Vec<_> = sets.filter(|set| !self.resolved.contains_key(*set)).collect();
+        new.dedup();
+        let next_hops = new.into_iter().flat_map(|set| set.iter());
         let mut far = resolve::far(next_hops, &self.interfaces);
         far.retain(|gateway| !self.ways.contains_key(gateway));
         for gateway in far {
@@ -319,11 +305,13 @@ impl Task {
     }
 
     /// Makes the kernel's routes for these prefixes what they should be.
-    async fn apply(&mut self, prefixes: BTreeSet<IpNet>) {
+    async fn apply(&mut self, mut prefixes: Vec<IpNet>) {
+        prefixes.sort_unstable();
+        prefixes.dedup();
         let mut changes = Vec::new();
         for prefix in prefixes {
             match self.change(prefix) {
-                Some(change) => changes.push(change),
+                Some(next_hops) => changes.push((prefix, next_hops)),
                 // As it should be: what the kernel once refused is refused no longer.
                 None => drop(self.refused.remove(&prefix)),
             }
@@ -331,11 +319,12 @@ impl Task {
         if changes.is_empty() {
             return;
         }
-        // Before they go: our own removal is no drift.
-        for gone in changes.iter().filter(|change| change.next_hops.is_empty()) {
-            known(&self.known).remove(&gone.prefix);
-        }
-        let verdicts = match self.dataplane.set_learned(changes.clone()).await {
+        // The monitor passes over what we remove ourselves: no drift is seen in it.
+        let wish = |(prefix, hops): &(IpNet, Arc<[LearnedHop]>)| LearnedRoute {
+            prefix: *prefix,
+            next_hops: hops.to_vec(),
+        };
+        let verdicts = match self.dataplane.set_learned(changes.iter().map(wish).collect()).await {
             Ok(verdicts) => verdicts,
             Err(error) => {
                 tracing::error!(%error, "cannot change learned routes; trying again");
@@ -343,40 +332,52 @@ impl Task {
                 return;
             }
         };
-        for (change, verdict) in changes.into_iter().zip(verdicts) {
-            self.note(change, verdict);
+        for ((prefix, next_hops), verdict) in changes.into_iter().zip(verdicts) {
+            self.note(prefix, next_hops, verdict);
         }
     }
 
-    /// What the kernel is to be told of a prefix; `None`: nothing.
-    fn change(&self, prefix: IpNet) -> Option<LearnedRoute> {
-        let next_hops = match self.followed().get(&prefix) {
-            Some(wanted) => resolve::resolve(wanted, &self.interfaces, &self.ways),
+    /// What the kernel is to be told of a prefix, with no next hops that it goes; `None`: nothing.
+    fn change(&mut self, prefix: IpNet) -> Option<Arc<[LearnedHop]>> {
+        let followed = self.held.as_ref().unwrap_or(&self.wanted);
+        let next_hops = match followed.get(&prefix) {
+            Some(wanted) => match self.resolved.get(wanted) {
+                Some(known) => Arc::clone(known),
+                None => {
+                    let found = resolve::resolve(wanted, &self.interfaces, &self.ways);
+                    let found: Arc<[LearnedHop]> = found.into();
+                    self.resolved.insert(Arc::clone(wanted), Arc::clone(&found));
+                    found
+                }
+            },
             None if self.held.is_some() || self.stale.contains(&prefix) => return None,
-            None => Vec::new(),
+            None => Arc::default(),
         };
-        let same = match self.installed.get(&prefix) {
+        let same = match known(&self.installed).get(&prefix) {
             Some(there) => *there == next_hops,
             None => next_hops.is_empty(),
         };
-        (!same).then_some(LearnedRoute { prefix, next_hops })
+        (!same).then_some(next_hops)
     }
 
-    fn note(&mut self, change: LearnedRoute, verdict: Result<(), flock_dataplane::Error>) {
-        let LearnedRoute { prefix, next_hops } = change;
+    fn note(
+        &mut self,
+        prefix: IpNet,
+        next_hops: Arc<[LearnedHop]>,
+        verdict: Result<(), flock_dataplane::Error>,
+    ) {
         let before = self.refused.remove(&prefix);
         match verdict {
             Ok(()) if next_hops.is_empty() => {
                 tracing::debug!(%prefix, "learned route removed");
-                self.installed.remove(&prefix);
+                known(&self.installed).remove(&prefix);
             }
             Ok(()) => {
                 tracing::debug!(%prefix, hops = next_hops.len(), "learned route installed");
                 if self.gone.remove(&prefix).as_ref() == Some(&next_hops) {
                     self.metrics.kernel.repaired(Repair::Learned);
                 }
-                known(&self.known).insert(prefix);
-                self.installed.insert(prefix, next_hops);
+                known(&self.installed).insert(prefix, &next_hops);
             }
             Err(error) => {
                 self.metrics.kernel.refused(Repair::Learned);

@@ -12,11 +12,16 @@ use super::outlet::{Outlet, content};
 use super::path::{Path, Who};
 use super::prefixes::Prefixes;
 use super::shared::Shared;
+use super::told::Common;
 use super::transmit::{Scratch, Transmit};
 use crate::event::{PeerKey, RouteChange};
 use crate::policy::Withheld;
 use crate::policy::export::Exporter;
 use crate::policy::import::Kept;
+
+/// With fewer peers than this it is not worth the copies to keep once what they were told. (The tests
+/// have few, and hold what is shared against a model.)
+const WORTH_SHARING: usize = if cfg!(test) { 2 } else { 4 };
 
 /// One family.
 #[derive(Debug)]
@@ -24,6 +29,8 @@ pub(super) struct Table<N> {
     pub(super) prefixes: Prefixes<N>,
     /// By peer.
     outlets: Vec<Outlet>,
+    /// What most of them were told, kept once.
+    common: Common,
     kernel: Option<Kernel>,
     /// By `PeerKey`; `advertised` and `pending` are the outlet's to know.
     counts: Vec<Counts>,
@@ -43,6 +50,7 @@ impl<N: Net> Table<N> {
         Self {
             prefixes: Prefixes::new(seed),
             outlets: Vec::new(),
+            common: Common::default(),
             kernel: install.then(|| Kernel::new(seed)),
             counts: Vec::new(),
             originated: 0,
@@ -370,6 +378,7 @@ impl<N: Net> Table<N> {
     pub(super) fn close_outlet(&mut self, shared: &mut Shared, peer: PeerKey) {
         if let Ok(at) = self.outlets.binary_search_by_key(&peer, |outlet| outlet.peer) {
             self.outlets.remove(at).close(&mut self.prefixes, shared);
+            self.common.tidy();
         }
     }
 
@@ -391,10 +400,16 @@ impl<N: Net> Table<N> {
         room: usize,
         out: &mut BytesMut,
     ) -> bool {
-        let Self { prefixes, outlets, scratch, .. } = self;
+        let Self { prefixes, outlets, common, scratch, .. } = self;
+        let many = outlets.len() >= WORTH_SHARING;
         let Ok(at) = outlets.binary_search_by_key(&peer, |outlet| outlet.peer) else { return true };
         let Some(outlet) = outlets.get_mut(at) else { return true };
-        Transmit { outlet, prefixes, shared, scratch, form, room, out }.run()
+        let settled =
+            Transmit { outlet: &mut *outlet, prefixes, shared, scratch, form, room, out }.run();
+        if settled && many {
+            outlet.told.share(common);
+        }
+        settled
     }
 
     pub(super) fn poll_route(&mut self, shared: &mut Shared) -> Option<RouteChange> {

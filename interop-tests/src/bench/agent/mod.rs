@@ -14,11 +14,15 @@
 //! | [`start`] | kill -9 and a new process, until everything is told |
 //! | [`loss`] | packets lost while the agent is killed and started |
 //! | [`memory`] | what is resident with few and many pods |
+//! | [`install`] | a full table into the node's kernel, and out of it |
+//! | [`peers`] | few and many peers: what is resident, a start, a change until the last has heard of it |
 
 pub mod change;
+pub mod install;
 pub mod journal;
 pub mod loss;
 pub mod memory;
 pub mod node;
+pub mod peers;
 pub mod renamed;
 pub mod start;

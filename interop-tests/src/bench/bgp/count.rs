@@ -71,6 +71,25 @@ pub(super) fn parts(body: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((withdrawn, attributes, nlri))
 }
 
+/// The prefixes that the body of an UPDATE announces, each with its length octet.
+pub(super) fn announced(body: &[u8]) -> Result<Vec<&[u8]>> {
+    let walk = || {
+        let (_, fields, mut nlri) = parts(body)?;
+        if let Some((_, value)) = attributes(fields).find(|(kind, _)| *kind == MP_REACH) {
+            let (next_hop, value) = value.get(3..)?.split_first()?;
+            nlri = value.get(usize::from(*next_hop) + 1..)?;
+        }
+        let mut all = Vec::new();
+        while let Some(bits) = nlri.first() {
+            let (prefix, rest) = nlri.split_at_checked(1 + usize::from(*bits).div_ceil(8))?;
+            all.push(prefix);
+            nlri = rest;
+        }
+        Some(all)
+    };
+    walk().context("an UPDATE that is cut short")
+}
+
 /// Type and value of each attribute.
 pub(super) fn attributes(mut fields: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     std::iter::from_fn(move || {

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use anyhow::{Context, Result};
 
+use super::Family;
 use super::session::Identity;
 
 /// An OPEN.
@@ -127,6 +128,22 @@ pub fn withdraw(nlri: &[u8]) -> Result<Vec<u8>> {
     frame(UPDATE, &body)
 }
 
+/// An UPDATE that withdraws routes of a family.
+pub fn withdraw_of(family: Family, nlri: &[u8]) -> Result<Vec<u8>> {
+    if family == Family::V4 {
+        return withdraw(nlri);
+    }
+    let [high, low] = family.afi().to_be_bytes();
+    let mut unreach = vec![high, low, 1];
+    unreach.extend(nlri);
+    let mut attributes = Vec::new();
+    attribute(&mut attributes, Flags::Optional, 15, &unreach)?;
+    let mut body = vec![0, 0];
+    body.extend(u16::try_from(attributes.len())?.to_be_bytes());
+    body.extend(attributes);
+    frame(UPDATE, &body)
+}
+
 /// A prefix as NLRI: its length and as many octets as that needs.
 pub fn prefix(address: IpAddr, length: u8) -> Vec<u8> {
     let octets = match address {
@@ -141,7 +158,6 @@ pub fn prefix(address: IpAddr, length: u8) -> Vec<u8> {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use super::super::Family;
     use super::*;
 
     #[test]

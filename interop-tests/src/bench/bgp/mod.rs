@@ -8,6 +8,7 @@
 //! | [`message`] | the few messages that a stopwatch needs |
 //! | [`table`] | routes by the million, encoded before the clock starts |
 //! | [`session`], [`count`] | a session over a plain socket, and counting what comes out |
+//! | [`crowd`] | many such sessions of one speaker |
 //! | [`router`], [`configs`] | the contestants as processes, and what they are told |
 //! | [`usage`] | processor time and memory of a process and its children |
 //! | [`kernel`] | routes as the kernel of a namespace reports them |
@@ -21,6 +22,7 @@ pub mod change;
 pub mod codec;
 pub mod configs;
 pub mod count;
+pub mod crowd;
 pub mod kernel;
 pub mod message;
 pub mod router;

@@ -64,37 +64,14 @@ impl Session {
 
     /// Awaits that a speaker dials us.
     pub fn accept(listener: &TcpListener, identity: &Identity, limit: Duration) -> Result<Self> {
-        // Blocking, so that nothing is added to what a watch shows.
-        set_socket_timeout(listener, Timeout::Recv, Some(GLANCE))?;
-        let deadline = Instant::now() + limit;
-        let stream = loop {
-            go_on()?;
-            match listener.accept() {
-                Ok((stream, _)) => break stream,
-                Err(error) if is_pause(&error) => {
-                    ensure!(Instant::now() < deadline, "nobody has dialled within {limit:?}");
-                }
-                Err(error) => return Err(error.into()),
-            }
-        };
-        Self::establish(stream, identity)
+        Self::establish(take(listener, limit)?, identity)
     }
 
     /// Says OPEN and KEEPALIVE and awaits both.
-    pub fn establish(mut stream: TcpStream, identity: &Identity) -> Result<Self> {
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(GLANCE))?;
-        stream.set_write_timeout(Some(GLANCE))?;
-        let mut reader = Reader::new(stream.try_clone()?);
-        stream.write_all(&message::open(identity)?)?;
-        let deadline = Instant::now() + ANSWER;
-        reader.expect(OPEN, deadline)?;
-        stream.write_all(&message::keepalive()?)?;
-        let said = Instant::now();
-        reader.expect(KEEPALIVE, deadline)?;
-        // Whatever comes later was sent when both had heard the other.
-        let established = reader.read_at.max(said);
-        Ok(Self { stream, reader, established })
+    pub fn establish(stream: TcpStream, identity: &Identity) -> Result<Self> {
+        let mut greeting = Greeting::say(stream, identity)?;
+        greeting.answer()?;
+        greeting.established()
     }
 
     /// A way to end the connection from another thread.
@@ -160,6 +137,61 @@ impl Session {
                 Err(error) if error.is::<Silence>() => return Ok(()),
                 Err(error) => return Err(error),
             }
+        }
+    }
+}
+
+/// A session in the making, step by step, for who has many to make.
+#[derive(Debug)]
+pub struct Greeting {
+    stream: TcpStream,
+    reader: Reader,
+    deadline: Instant,
+    said: Instant,
+}
+
+impl Greeting {
+    /// Says OPEN.
+    pub fn say(mut stream: TcpStream, identity: &Identity) -> Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(GLANCE))?;
+        stream.set_write_timeout(Some(GLANCE))?;
+        let reader = Reader::new(stream.try_clone()?);
+        stream.write_all(&message::open(identity)?)?;
+        let said = Instant::now();
+        Ok(Self { stream, reader, deadline: said + ANSWER, said })
+    }
+
+    /// Awaits the other's OPEN and says KEEPALIVE.
+    pub fn answer(&mut self) -> Result<()> {
+        self.reader.expect(OPEN, self.deadline)?;
+        self.stream.write_all(&message::keepalive()?)?;
+        self.said = Instant::now();
+        Ok(())
+    }
+
+    /// Awaits the other's KEEPALIVE.
+    pub fn established(mut self) -> Result<Session> {
+        self.reader.expect(KEEPALIVE, self.deadline)?;
+        // Whatever comes later was sent when both had heard the other.
+        let established = self.reader.read_at.max(self.said);
+        Ok(Session { stream: self.stream, reader: self.reader, established })
+    }
+}
+
+/// Awaits that somebody dials.
+pub fn take(listener: &TcpListener, limit: Duration) -> Result<TcpStream> {
+    // Blocking, so that nothing is added to what a watch shows.
+    set_socket_timeout(listener, Timeout::Recv, Some(GLANCE))?;
+    let deadline = Instant::now() + limit;
+    loop {
+        go_on()?;
+        match listener.accept() {
+            Ok((stream, _)) => return Ok(stream),
+            Err(error) if is_pause(&error) => {
+                ensure!(Instant::now() < deadline, "nobody has dialled within {limit:?}");
+            }
+            Err(error) => return Err(error.into()),
         }
     }
 }

@@ -8,11 +8,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::Family;
-use super::count::{Count, fingerprint};
-use super::message::{Flags, HEADER, LONGEST, announce, attribute, plain_attributes, prefix};
+use super::count::{Count, announced, fingerprint};
+use super::message::{
+    Flags, HEADER, LONGEST, announce, attribute, plain_attributes, prefix, withdraw_of,
+};
 
 /// Shares of prefix lengths, in thousandths; the longest comes last and takes
 /// what is left. Shortest first, so that none is misaligned.
@@ -74,6 +76,33 @@ impl Table {
             rest = others;
         }
         Ok(table)
+    }
+
+    /// UPDATEs that withdraw all of it, in the same order.
+    pub fn withdrawal(&self, family: Family) -> Result<Vec<u8>> {
+        // Without NLRI, and room for a longer attribute header.
+        let room = LONGEST - HEADER - 16;
+        let (mut bytes, mut nlri) = (Vec::new(), Vec::new());
+        let mut rest = self.bytes.as_slice();
+        while let Some([high, low]) = rest.get(16..18) {
+            let (message, others) = rest
+                .split_at_checked(usize::from(u16::from_be_bytes([*high, *low])))
+                .context("a table that is cut short")?;
+            rest = others;
+            let mut each = |prefix: &[u8]| -> Result<()> {
+                if nlri.len() + prefix.len() > room {
+                    bytes.extend(withdraw_of(family, &nlri)?);
+                    nlri.clear();
+                }
+                nlri.extend(prefix);
+                Ok(())
+            };
+            for prefix in announced(message.get(HEADER..).unwrap_or_default())? {
+                each(prefix)?;
+            }
+        }
+        bytes.extend(withdraw_of(family, &nlri)?);
+        Ok(bytes)
     }
 
     fn add(&mut self, wish: &Wish, attributes: &[u8], prefixes: &[Vec<u8>]) -> Result<()> {
@@ -224,6 +253,15 @@ mod tests {
                 assert_eq!(count, table.expected);
                 assert_eq!(count.announced, 20_000);
                 assert_eq!(seen.len(), sets);
+                let gone = table.withdrawal(family).unwrap();
+                let mut rest = gone.as_slice();
+                while !rest.is_empty() {
+                    let length = usize::from(u16::from_be_bytes([rest[16], rest[17]]));
+                    assert!(length <= LONGEST);
+                    count.update(&rest[HEADER..length]).unwrap();
+                    rest = &rest[length..];
+                }
+                assert_eq!((count.withdrawn, count.announced), (20_000, 20_000));
             }
         }
     }
