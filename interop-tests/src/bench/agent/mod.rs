@@ -11,12 +11,16 @@
 //! | [`journal`] | the moment when the agent's source had a new picture, from its log |
 //! | [`renamed`] | the floor behind a rename: what being told by a file costs at all |
 //! | [`change`] | a readiness that flips, an ADD, a DEL, until the router's kernel follows |
+//! | [`busy`] | the same while a thousand others change every second |
+//! | [`soak`] | changes without end, and what of the agent is resident meanwhile |
 //! | [`start`] | kill -9 and a new process, until everything is told |
 //! | [`memory`] | what is resident with few and many pods |
 
+pub mod busy;
 pub mod change;
 pub mod journal;
 pub mod memory;
 pub mod node;
 pub mod renamed;
+pub mod soak;
 pub mod start;
