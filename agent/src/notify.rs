@@ -176,13 +176,21 @@ impl Watcher {
 
     /// Everything that happened up to now, without waiting.
     pub(crate) fn take(&mut self) -> Touched {
-        let mut touched = self.drain();
+        let mut touched = self.heard();
         // After the events: what comes in between belongs to the new watch, or is read with all.
-        touched.everything |= self.watch_again() || !self.blind.is_empty();
+        touched.everything |= self.checked().everything;
         touched
     }
 
-    fn drain(&self) -> Touched {
+    /// Whether the paths still are what is watched: everything may have changed where they are not,
+    /// and where something cannot be watched. What was heard before may be looked at meanwhile.
+    pub(crate) fn checked(&mut self) -> Touched {
+        let everything = self.watch_again() || !self.blind.is_empty();
+        Touched { everything, ..Touched::default() }
+    }
+
+    /// What was told up to now by what is watched, without waiting.
+    pub(crate) fn heard(&self) -> Touched {
         let mut touched = Touched::default();
         let mut buffer = [MaybeUninit::uninit(); 8192];
         let mut reader = Reader::new(self.fd.get_ref(), &mut buffer);

@@ -67,10 +67,13 @@ impl<J> Callers<J> {
     pub(crate) async fn add(&self, job: J) {
         let Ok(room) = Arc::clone(&self.room).acquire_owned().await else { return };
         let mut waiting = self.jobs.lock();
-        if !waiting.closed {
-            waiting.jobs.push_back((job, room));
-            self.jobs.came.notify_one();
+        if waiting.closed {
+            return;
         }
+        waiting.jobs.push_back((job, room));
+        // First, or the thread that is woken waits for us at once: two switches (7 us) for nothing.
+        drop(waiting);
+        self.jobs.came.notify_one();
     }
 }
 

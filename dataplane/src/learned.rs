@@ -141,22 +141,23 @@ fn set_part(
     }
     let host = worker.host()?;
     let mut verdicts = Vec::with_capacity(routes.len());
-    for run in runs(&routes) {
+    for run in runs(&routes, |route| route.prefix) {
         verdicts.extend(set_distinct(host, run)?);
     }
     Ok(verdicts)
 }
 
 /// Cut where a prefix comes again, so that what is said later happens later.
-fn runs(routes: &[LearnedRoute]) -> Vec<&[LearnedRoute]> {
+pub(crate) fn runs<T>(routes: &[T], prefix: impl Fn(&T) -> IpNet) -> Vec<&[T]> {
     let mut runs = Vec::new();
     let mut seen = HashSet::with_capacity(routes.len());
     let mut start = 0;
     for (place, route) in routes.iter().enumerate() {
-        if !seen.insert(route.prefix) {
+        let prefix = prefix(route);
+        if !seen.insert(prefix) {
             runs.extend(routes.get(start..place));
             start = place;
-            seen = HashSet::from([route.prefix]);
+            seen = HashSet::from([prefix]);
         }
     }
     runs.extend(routes.get(start..));

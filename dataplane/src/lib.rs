@@ -22,6 +22,7 @@ pub mod fault;
 mod glance;
 mod interfaces;
 mod jobs;
+mod laying;
 mod learned;
 mod monitor;
 mod names;
@@ -54,6 +55,7 @@ pub use apply::{LinkFacts, Wired};
 pub use difference::Difference;
 pub use error::{Error, Refusal};
 pub use interfaces::{Interface, InterfaceAddress, Way};
+pub use laying::RouteWish;
 pub use learned::{LEARNED_HOST6_METRIC, LEARNED_METRIC, LearnedHop, LearnedRoute};
 pub use monitor::Drift;
 pub use names::{host_ifname, host_ifname_nth};
@@ -144,22 +146,43 @@ impl Dataplane {
         self.pool.run(routes::pod_routes).await
     }
 
-    /// Creates a route, or replaces the one with the same key. Next hops
-    /// whose link is gone or retired are left out; [`Error::NoSuchLink`] if
-    /// none is left. An anycast address that has a route of another kind, a
-    /// pod's own or somebody else's, is [`Error::AddressTaken`].
-    pub async fn set_route(&self, route: NodeRoute) -> Result<(), Error> {
-        self.pool.run(move |worker| routes::set_route(worker, route)).await
+    /// Makes each route of the node's so, in as few rounds with the kernel as
+    /// it takes, however many they are. A verdict for each, in order: one that
+    /// is refused keeps none of the others from being done. An error of the
+    /// whole means that the kernel could not be spoken to, and that some may
+    /// be done.
+    ///
+    /// Next hops whose link is gone or retired are left out;
+    /// [`Error::NoSuchLink`] if none is left. An anycast address that has a
+    /// route of another kind, a pod's own or somebody else's, is
+    /// [`Error::AddressTaken`]. To remove what is not there is success.
+    pub async fn lay(&self, wishes: Vec<RouteWish>) -> Result<Vec<Result<(), Error>>, Error> {
+        laying::lay_all(&self.pool, wishes).await
     }
 
-    /// Removes a route of flock's; absent is success.
+    /// The same for one that should be there.
+    pub async fn set_route(&self, route: NodeRoute) -> Result<(), Error> {
+        self.lay_one(RouteWish::Set(route)).await
+    }
+
+    /// The same for one that should not.
     pub async fn remove_route(&self, key: RouteKey) -> Result<(), Error> {
-        self.pool.run(move |worker| routes::remove_route(worker, key)).await
+        self.lay_one(RouteWish::Remove(key)).await
+    }
+
+    async fn lay_one(&self, wish: RouteWish) -> Result<(), Error> {
+        self.lay(vec![wish]).await?.into_iter().next().unwrap_or(Ok(()))
     }
 
     /// Flock's summaries and anycast routes.
     pub async fn our_routes(&self) -> Result<Vec<NodeRoute>, Error> {
         self.pool.run(routes::our_routes).await
+    }
+
+    /// Of these addresses, flock's anycast routes as the kernel has them, at a
+    /// cost that does not grow with what else it has.
+    pub async fn anycast_routes(&self, addresses: Vec<IpAddr>) -> Result<Vec<NodeRoute>, Error> {
+        self.pool.run(move |worker| routes::anycast_routes(worker, &addresses)).await
     }
 
     /// Makes each route so: created, replaced, or removed where it has no next

@@ -1,30 +1,27 @@
 //! Routes of the node that are not one pod's own: anycast and summaries.
 //!
-//! Decides how each kind looks in the kernel, and touches none that does not
-//! carry flock's protocol number. Which should be there is the agent's.
+//! Decides how each kind looks in the kernel, and how it is told from others.
+//! How they come to be there is `laying`'s, which should be there the agent's.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteMetric, RouteType};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use rustix::io::Errno;
 
 use crate::apply::first_link;
 use crate::channel::{Channel, Request, decode};
 use crate::error::Error;
-use crate::fault;
-use crate::learned::{beneath, is_learned};
+use crate::learned::is_learned;
 use crate::names;
-use crate::observe::{FAMILIES, all_routes, entry, find_link, find_link_at, no_way, shown};
-use crate::reply::Answer;
-use crate::request::{self, DOOMED_GROUP, Mode, PROTOCOL};
+use crate::observe::{FAMILIES, all_routes, find_link, find_link_at, no_way, shown};
+use crate::request::{self, PROTOCOL};
 use crate::view::{LinkView, RouteView};
 use crate::worker::Worker;
 
 /// The metric of a summary's route: any route of the same length is better.
-const SUMMARY_METRIC: u32 = 1_000_000;
+pub(crate) const SUMMARY_METRIC: u32 = 1_000_000;
 
 /// One pod behind an anycast address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,97 +107,6 @@ impl From<LinkView> for Uplink {
     }
 }
 
-pub(crate) fn set_route(worker: &mut Worker, route: NodeRoute) -> Result<(), Error> {
-    fault::point("set-route.before")?;
-    let host = worker.host()?;
-    match route {
-        NodeRoute::Blackhole { prefix } => {
-            let prefix = prefix.trunc();
-            let what = format!("set unreachable route {prefix}");
-            host.ask(&what, request::set_unreachable(prefix, SUMMARY_METRIC))?;
-        }
-        NodeRoute::Anycast { address, next_hops } if next_hops.is_empty() => {
-            remove_route(worker, RouteKey::Anycast(address))?;
-        }
-        NodeRoute::Anycast { address, next_hops } => set_anycast(host, address, next_hops)?,
-    }
-    fault::point("set-route.after")?;
-    Ok(())
-}
-
-/// Replaces an anycast route of ours and nothing else. What the lookup does
-/// not show (unreachable routes, and what rules or the node's own addresses
-/// hide) refuses the creation, and only then the whole table is read.
-fn set_anycast(host: &mut Channel, address: IpAddr, mut hops: Vec<NextHop>) -> Result<(), Error> {
-    hops.sort();
-    hops.dedup();
-    let mut lookups: Vec<Request> =
-        hops.iter().map(|hop| request::link_by_name(&hop.dev)).collect();
-    lookups.push(request::lookup(address, true));
-    let mut answers = host.batch(&lookups)?;
-    let entry = answers.pop().unwrap_or_default();
-    let resolved = resolve(address, &hops, answers)?;
-    let destination = IpNet::from(address);
-    let exact = |route: &RouteView| route.destination == destination && route.in_main_table();
-    let mut entry = shown(address, &entry)?.filter(exact);
-    if entry.as_ref().is_some_and(is_learned) {
-        // It yields to an anycast route, but may hide another's.
-        entry = beneath(host, address)?.filter(exact);
-    }
-    let mode = match entry {
-        Some(route) if is_anycast(&route) => Mode::Ensure,
-        Some(route) if !is_summary(&route) => return Err(Error::AddressTaken { address }),
-        _ => Mode::Create,
-    };
-    let what = format!("set anycast route {address} over {} next hops", resolved.len());
-    match host.ask(&what, request::set_multipath(destination, &resolved, None, mode)) {
-        Err(Error::Kernel { refusal, .. }) if mode == Mode::Create && refusal.is(Errno::EXIST) => {
-            if is_taken(host, destination)? {
-                return Err(Error::AddressTaken { address });
-            }
-            let replacing = request::set_multipath(destination, &resolved, None, Mode::Ensure);
-            host.ask(&what, replacing).map(drop)
-        }
-        other => other.map(drop),
-    }
-}
-
-/// The hops that can be led to: one pod that is gone, or is about to be,
-/// must not keep the others from being served.
-fn resolve(
-    address: IpAddr,
-    hops: &[NextHop],
-    answers: Vec<Answer>,
-) -> Result<Vec<(IpAddr, u32)>, Error> {
-    let mut resolved = Vec::with_capacity(hops.len());
-    for (hop, answer) in hops.iter().zip(answers) {
-        let link = first_link(&answer);
-        match answer.verdict {
-            Some(Err(refusal)) if !refusal.is(Errno::NODEV) => {
-                return Err(Error::Kernel {
-                    what: format!("look up interface {}", hop.dev),
-                    refusal,
-                });
-            }
-            _ => {}
-        }
-        match link {
-            Some(link) if link.group != DOOMED_GROUP => resolved.push((hop.via, link.index)),
-            found => tracing::warn!(
-                %address,
-                via = %hop.via,
-                interface = hop.dev,
-                retired = found.is_some(),
-                "left a next hop without a link out of an anycast route"
-            ),
-        }
-    }
-    match hops.first() {
-        Some(hop) if resolved.is_empty() => Err(Error::NoSuchLink { name: hop.dev.clone() }),
-        _ => Ok(resolved),
-    }
-}
-
 /// With a gateway; a route of ours without one is a pod's own. A learned one
 /// has one too, and is told by its metric.
 pub(crate) fn is_anycast(route: &RouteView) -> bool {
@@ -217,56 +123,8 @@ pub(crate) fn admits_anycast(route: &RouteView) -> bool {
     is_anycast(route) || is_learned(route) || is_summary(route)
 }
 
-fn is_summary(route: &RouteView) -> bool {
+pub(crate) fn is_summary(route: &RouteView) -> bool {
     route.protocol == PROTOCOL && route.kind == RouteType::Unreachable
-}
-
-/// Whether the main table has a route for exactly that destination which is
-/// a pod's own or not ours.
-fn is_taken(host: &mut Channel, destination: IpNet) -> Result<bool, Error> {
-    let routes = all_routes(host, request::family_of(destination.addr()), None)?;
-    Ok(routes.iter().any(|route| route.destination == destination && !admits_anycast(route)))
-}
-
-pub(crate) fn remove_route(worker: &mut Worker, key: RouteKey) -> Result<(), Error> {
-    let host = worker.host()?;
-    let (destination, request) = match key {
-        RouteKey::Blackhole(prefix) => {
-            let prefix = prefix.trunc();
-            let kind = RouteType::Unreachable;
-            (prefix, request::remove_route(prefix, kind, Some(SUMMARY_METRIC)))
-        }
-        RouteKey::Anycast(address) if address.is_ipv6() => {
-            let destination = IpNet::from(address);
-            let kind = RouteType::Unicast;
-            (destination, request::remove_route(destination, kind, Some(request::IPV6_METRIC)))
-        }
-        RouteKey::Anycast(address) => {
-            let destination = IpNet::from(address);
-            let Some((via, index)) = anycast_hop(host, address)? else { return Ok(()) };
-            (destination, request::remove_route_through(destination, via, index))
-        }
-    };
-    match host.ask(&format!("remove route {destination}"), request) {
-        Ok(_) => Ok(()),
-        Err(Error::Kernel { refusal, .. }) if refusal.is(Errno::SRCH) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// The first next hop of an anycast route, if it is there. IPv4 has no words
-/// for "the route without a metric": without a next hop to tell it by, a
-/// learned route would be removed where there is no anycast one.
-fn anycast_hop(host: &mut Channel, address: IpAddr) -> Result<Option<(IpAddr, u32)>, Error> {
-    let destination = IpNet::from(address);
-    let wanted = |route: &RouteView| route.destination == destination && is_anycast(route);
-    let mut found = entry(host, address)?.filter(wanted);
-    if found.is_none() {
-        let ours = all_routes(host, request::family_of(address), Some(PROTOCOL))?;
-        found = ours.into_iter().find(wanted);
-    }
-    let hop = found.and_then(|route| route.hops.into_iter().next());
-    Ok(hop.and_then(|hop| Some((hop.via?, hop.index))))
 }
 
 /// Flock's routes that are summaries or anycast.
@@ -277,6 +135,34 @@ pub(crate) fn our_routes(worker: &mut Worker) -> Result<Vec<NodeRoute>, Error> {
         routes.extend(all_routes(host, family, Some(PROTOCOL))?);
     }
     let names = link_names(host)?;
+    Ok(routes.iter().filter_map(|route| node_route(route, &names)).collect())
+}
+
+/// Of these addresses, flock's anycast routes as they are: by lookups, in two
+/// rounds. Only where one of them does not show the route, all are read.
+pub(crate) fn anycast_routes(
+    worker: &mut Worker,
+    addresses: &[IpAddr],
+) -> Result<Vec<NodeRoute>, Error> {
+    let host = worker.host()?;
+    let lookups: Vec<Request> =
+        addresses.iter().map(|address| request::lookup(*address, true)).collect();
+    let mut routes = Vec::with_capacity(addresses.len());
+    for (address, answer) in addresses.iter().zip(host.batch(&lookups)?) {
+        let ours =
+            |route: &RouteView| route.destination == IpNet::from(*address) && is_anycast(route);
+        let Some(route) = shown(*address, &answer)?.filter(ours) else {
+            let mut all = our_routes(worker)?;
+            all.retain(|route| matches!(route, NodeRoute::Anycast { address, .. } if addresses.contains(address)));
+            return Ok(all);
+        };
+        routes.push(route);
+    }
+    let indices: BTreeSet<u32> =
+        routes.iter().flat_map(|route| &route.hops).map(|hop| hop.index).collect();
+    let lookups: Vec<Request> = indices.into_iter().map(request::link_by_index).collect();
+    let links = host.batch(&lookups)?;
+    let names = links.iter().filter_map(first_link).map(|link| (link.index, link.name)).collect();
     Ok(routes.iter().filter_map(|route| node_route(route, &names)).collect())
 }
 

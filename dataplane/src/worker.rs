@@ -204,6 +204,13 @@ impl Pool {
         outcome
     }
 
+    /// Counts those of many verdicts that are failures.
+    pub(crate) fn count(&self, verdicts: &[Result<(), Error>]) {
+        let failed =
+            verdicts.iter().filter(|verdict| verdict.as_ref().is_err_and(Error::is_failure));
+        self.failures.fetch_add(failed.count() as u64, Ordering::Relaxed);
+    }
+
     pub(crate) fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }

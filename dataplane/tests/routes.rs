@@ -7,8 +7,10 @@
 
 mod lab;
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use flock_dataplane::{
-    Dataplane, Error, NextHop, NodeRoute, NodeSettings, PROTOCOL, PodLink, RouteKey,
+    Dataplane, Error, NextHop, NodeRoute, NodeSettings, PROTOCOL, PodLink, RouteKey, RouteWish,
 };
 use lab::{Space, Uplinks, address, dual, on_node};
 
@@ -40,6 +42,8 @@ fn anycast_grows_and_shrinks_in_both_families() {
                 let next_hops = hops(&links[..count], six);
                 let route = NodeRoute::Anycast { address: anycast, next_hops };
                 dataplane.set_route(route.clone()).await.unwrap();
+                let found = dataplane.anycast_routes(vec![anycast]).await.unwrap();
+                assert_eq!(found, std::slice::from_ref(&route), "{count} {text}");
                 assert_eq!(dataplane.our_routes().await.unwrap(), vec![route], "{count} {text}");
                 let shown = node.ip(&format!(
                     "{} route show proto {PROTOCOL} {text}",
@@ -50,10 +54,98 @@ fn anycast_grows_and_shrinks_in_both_families() {
             let none = NodeRoute::Anycast { address: anycast, next_hops: vec![] };
             dataplane.set_route(none).await.unwrap();
             assert_eq!(dataplane.our_routes().await.unwrap(), vec![]);
+            assert_eq!(dataplane.anycast_routes(vec![anycast]).await.unwrap(), vec![]);
             dataplane.remove_route(RouteKey::Anycast(anycast)).await.unwrap();
         }
         assert_eq!(dataplane.pod_routes().await.unwrap().len(), 6);
     });
+}
+
+/// More than one round holds, with some that are refused among them.
+#[test]
+fn many_are_laid_and_removed_with_a_verdict_each() {
+    on_node(|node| async move {
+        let dataplane = Dataplane::start().unwrap();
+        let _uplinks = Uplinks::new(&node);
+        let pods = [Space::new("p"), Space::new("p")];
+        let links: Vec<PodLink> = pods.iter().zip(2..).map(|(pod, n)| dual(pod, n)).collect();
+        for link in &links {
+            dataplane.attach(link.clone()).await.unwrap();
+        }
+        // In the way, seen by a lookup (a better and a worse one) and hidden from it.
+        node.ip("route add 192.0.2.7/32 via 10.9.0.2 proto static");
+        node.ip("route add 192.0.2.8/32 dev up0 proto static metric 100");
+        node.ip("route add unreachable 192.0.2.9/32 proto static");
+        node.ip("-6 route add 2001:db8:ca::7/128 via 2001:db8:9::2 proto static");
+        let before = node.picture();
+        let own = dataplane.our_routes().await.unwrap();
+        let anycast = |address: IpAddr, count: usize| NodeRoute::Anycast {
+            address,
+            next_hops: hops(&links[..count], address.is_ipv6()),
+        };
+        let addresses: Vec<IpAddr> = (0..100_u16)
+            .flat_map(|n| [Ipv4Addr::new(192, 0, 2, n as u8).into(), v6(n).into()])
+            .collect();
+        let taken = |address: &IpAddr| {
+            let text = address.to_string();
+            ["192.0.2.7", "192.0.2.8", "192.0.2.9", "2001:db8:ca::7"].contains(&text.as_str())
+        };
+        let set = |route: NodeRoute| RouteWish::Set(route);
+        for count in [1, 2, 1] {
+            let mut wishes: Vec<RouteWish> =
+                addresses.iter().map(|address| set(anycast(*address, count))).collect();
+            let gone = NextHop { via: address("10.0.0.1"), dev: "flock00000000".to_owned() };
+            let nowhere =
+                NodeRoute::Anycast { address: address("198.51.100.1"), next_hops: vec![gone] };
+            wishes.push(set(nowhere));
+            wishes.push(set(NodeRoute::Blackhole { prefix: "10.77.0.0/16".parse().unwrap() }));
+            let verdicts = dataplane.lay(wishes).await.unwrap();
+            assert_eq!(verdicts.len(), addresses.len() + 2);
+            for (address, verdict) in addresses.iter().zip(&verdicts) {
+                match verdict {
+                    Err(Error::AddressTaken { address: other }) => {
+                        assert!(taken(address) && other == address, "{address}");
+                    }
+                    other => assert!(other.is_ok() && !taken(address), "{address}: {other:?}"),
+                }
+            }
+            let [.., nowhere, summary] = verdicts.as_slice() else { panic!("too few") };
+            assert!(matches!(nowhere, Err(Error::NoSuchLink { .. })), "{nowhere:?}");
+            assert!(summary.is_ok(), "{summary:?}");
+            let there = dataplane.our_routes().await.unwrap();
+            assert_eq!(there.len(), own.len() + addresses.len() - 4 + 1);
+            for address in addresses.iter().filter(|address| !taken(address)) {
+                assert!(there.contains(&anycast(*address, count)), "{address} over {count}");
+            }
+        }
+        assert_eq!(dataplane.failures(), 0, "that is nobody's failure");
+        let mut wishes: Vec<RouteWish> = addresses
+            .iter()
+            .map(|address| RouteWish::Remove(RouteKey::Anycast(*address)))
+            .collect();
+        wishes.push(RouteWish::Remove(RouteKey::Blackhole("10.77.0.0/16".parse().unwrap())));
+        for _ in 0..2 {
+            let verdicts = dataplane.lay(wishes.clone()).await.unwrap();
+            assert!(verdicts.iter().all(Result::is_ok), "{verdicts:?}");
+            assert_eq!(node.picture(), before);
+        }
+        // What is said later of the same destination happens later.
+        let (first, last) = (address("192.0.2.20"), address("192.0.2.21"));
+        let wishes = vec![
+            set(anycast(first, 1)),
+            RouteWish::Remove(RouteKey::Anycast(first)),
+            set(anycast(last, 1)),
+            RouteWish::Remove(RouteKey::Anycast(last)),
+            set(anycast(last, 2)),
+        ];
+        let verdicts = dataplane.lay(wishes).await.unwrap();
+        assert!(verdicts.iter().all(Result::is_ok), "{verdicts:?}");
+        assert_eq!(dataplane.our_routes().await.unwrap(), vec![anycast(last, 2)]);
+    });
+}
+
+fn v6(n: u16) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0xca, 0, 0, 0, 0, n)
 }
 
 #[test]
@@ -162,6 +254,8 @@ fn a_hidden_anycast_route_is_still_ours() {
                 let route = NodeRoute::Anycast { address: address(text), next_hops };
                 dataplane.set_route(route.clone()).await.unwrap();
                 assert!(dataplane.our_routes().await.unwrap().contains(&route), "{count} {text}");
+                let found = dataplane.anycast_routes(vec![address(text)]).await.unwrap();
+                assert_eq!(found, vec![route], "{count} {text}");
             }
         }
         assert_eq!(dataplane.our_routes().await.unwrap().len(), 4);

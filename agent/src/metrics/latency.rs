@@ -4,17 +4,17 @@
 //! An event is a new picture of the source, or an ADD or DEL that waits for its routes. The oldest one
 //! that nobody has looked at yet is remembered. The reconciler takes it with its next pass, and hands
 //! it on where that pass gives the speaker something to say; where it does not, nobody had to hear.
-//! A small task then waits for the speaker, one wait for all that came meanwhile, so that what is
-//! measured costs one more message to the speaker's task and not one on the way.
+//! With it goes one message to the speaker's task, behind what it is to say, and a small task waits
+//! for the answer, one wait for all that came meanwhile: nothing of it is on the way.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use flock_bgp_io::Handle;
+use flock_bgp_io::Heard;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 /// From a table that is idle to a peer that hardly reads.
@@ -30,15 +30,13 @@ const WAITING: usize = 64;
 
 /// Who was told, and can say when that was heard.
 trait Audience: Send + 'static {
-    /// Returns when everything that was said is with the kernel, and to how many; `None`: there is
-    /// nobody any more.
-    fn heard(&self) -> impl Future<Output = Option<usize>> + Send;
+    /// Returns when everything that was said is with the kernel; `None`: there is nobody any more.
+    fn heard(&mut self) -> impl Future<Output = Option<Heard>> + Send;
 }
 
-impl Audience for Handle {
-    async fn heard(&self) -> Option<usize> {
-        self.settled().await.ok()?;
-        self.query(|speaker| speaker.sessions()).await.ok()
+impl Audience for oneshot::Receiver<Heard> {
+    async fn heard(&mut self) -> Option<Heard> {
+        self.await.ok()
     }
 }
 
@@ -55,7 +53,7 @@ struct Counts {
 pub struct Latency {
     /// When the oldest event happened that nobody has looked at.
     unseen: Mutex<Option<Instant>>,
-    told: mpsc::Sender<(Instant, Handle)>,
+    told: mpsc::Sender<(Instant, oneshot::Receiver<Heard>)>,
     counts: Counts,
 }
 
@@ -98,9 +96,10 @@ impl Latency {
         self.unseen().take()
     }
 
-    /// The speaker was told what follows from an event of then. Never waits.
-    pub fn told(&self, since: Instant, speaker: &Handle) {
-        if self.told.try_send((since, speaker.clone())).is_err() {
+    /// The speaker was told what follows from an event of then, and will say when that is heard. Never
+    /// waits.
+    pub fn told(&self, since: Instant, heard: oneshot::Receiver<Heard>) {
+        if self.told.try_send((since, heard)).is_err() {
             self.counts.dropped.inc();
         }
     }
@@ -115,15 +114,17 @@ impl Latency {
 async fn follow<A: Audience>(mut told: mpsc::Receiver<(Instant, A)>, counts: Counts) {
     let mut waiting = Vec::with_capacity(WAITING);
     while told.recv_many(&mut waiting, WAITING).await > 0 {
-        let heard = match waiting.last() {
+        let heard = match waiting.last_mut() {
             Some((_, last)) => tokio::time::timeout(PATIENCE, last.heard()).await,
             None => Ok(None),
         };
         for (since, _) in waiting.drain(..) {
             match heard {
                 // Without a session there is nobody to hear it.
-                Ok(Some(0) | None) => {}
-                Ok(Some(_)) => counts.seconds.observe(since.elapsed().as_secs_f64()),
+                Ok(Some(Heard { sessions: 0, .. }) | None) => {}
+                Ok(Some(Heard { at, .. })) => {
+                    counts.seconds.observe(at.saturating_duration_since(since).as_secs_f64());
+                }
                 Err(_) => drop(counts.timeouts.inc()),
             }
         }
@@ -144,9 +145,9 @@ mod tests {
     }
 
     impl Audience for Peers {
-        async fn heard(&self) -> Option<usize> {
+        async fn heard(&mut self) -> Option<Heard> {
             self.reads.notified().await;
-            self.sessions
+            self.sessions.map(|sessions| Heard { at: Instant::now(), sessions })
         }
     }
 

@@ -150,6 +150,10 @@ impl Task {
                     continue;
                 }
             }
+            if asked.is_empty() {
+                // Nobody waits: those first who have to tell others of the same news.
+                tokio::task::yield_now().await;
+            }
             while asked.len() < AT_ONCE
                 && let Ok(request) = requests.try_recv()
             {

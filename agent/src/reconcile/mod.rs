@@ -6,6 +6,7 @@
 //! then announcements. Whoever needs that to have happened before going on (ADD, DEL) waits with
 //! `settle`.
 
+mod agenda;
 pub mod claims;
 pub mod desired;
 mod pace;
@@ -208,7 +209,8 @@ impl Reconciler {
         if wanted.is_empty() {
             return Vec::new();
         }
-        let installed = match self.dataplane.our_routes().await {
+        let addresses = wanted.iter().map(|(address, _)| *address).collect();
+        let installed = match self.dataplane.anycast_routes(addresses).await {
             Ok(routes) => routes,
             Err(error) => return vec![format!("the kernel's routes cannot be read: {error}")],
         };

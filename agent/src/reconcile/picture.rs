@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use tokio::time::Instant;
 
 use super::Routes;
+use super::agenda::Agenda;
 use super::claims::Claims;
 use super::desired::{self, Rules};
 use super::past::{Past, Withdrawal};
@@ -25,7 +26,7 @@ pub struct Picture<'a> {
     /// Until when the route of a withdrawn address stays.
     pub lingering: &'a BTreeMap<IpNet, Instant>,
     /// When a prefix is looked at again: the end of its lingering or of its pacing, another try.
-    pub again: &'a BTreeMap<IpNet, Instant>,
+    pub(super) again: &'a Agenda,
     /// What the kernel refuses, with its words.
     pub refused: &'a BTreeMap<IpNet, String>,
     /// Networks that are kept only for the pods in them.
@@ -73,7 +74,7 @@ impl Picture<'_> {
     pub fn standing(&self, prefix: IpNet) -> Standing {
         let (holders, installed) = (self.claims.of(&prefix), self.installed.get(&prefix));
         let since = self.originated.get(&prefix).copied();
-        let again = self.again.get(&prefix).copied();
+        let again = self.again.of(&prefix);
         let wanted = desired::wants_announcement(prefix, holders, self.rules);
         let delivered = desired::is_delivered(prefix, holders, self.rules, installed);
         // Whatever is wanted and delivered is announced, unless it flaps.

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::cluster::set;
+use super::files::Texts;
 use super::folder::{Described, Folder};
+use super::manifest;
 use super::shared::Pool;
 use super::{Cluster, NodeState, PeerPod, PodFacts, PodKey, Pods, Secrets, Shards, World};
-use super::{files, manifest};
 use crate::config::{NodeConfig, validate};
 use crate::notify::{Arrival, Touched};
 use crate::policy::{Labels, Policy, PolicyKey, parse};
@@ -96,31 +97,44 @@ impl Directory {
         directory
     }
 
+    /// Looks again at what may have changed, if that is done without waiting for the disk. Returns
+    /// whether it was.
+    pub(super) fn look_at_once(&mut self, touched: &Touched) -> bool {
+        let Some(mut texts) = Texts::at_once(&self.root, touched) else { return false };
+        self.look_with(touched, &mut texts);
+        true
+    }
+
     /// Looks again at what may have changed.
     pub(super) fn look(&mut self, touched: &Touched) {
+        let root = self.root.clone();
+        self.look_with(touched, &mut Texts::Disk(&root));
+    }
+
+    fn look_with(&mut self, touched: &Touched, texts: &mut Texts<'_>) {
         let arrival = match touched.files.get(Path::new(NODE_CONFIG)) {
             _ if touched.everything => Some(Arrival::Settled),
             touched => touched.copied(),
         };
         if let Some(arrival) = arrival {
-            self.look_at_node_config(arrival);
+            self.look_at_node_config(arrival, texts);
         }
         let Self { root, pool, .. } = self;
-        for (key, pod) in self.pod_files.look(root, touched, |text| pods(text, pool)) {
+        for (key, pod) in self.pod_files.look(root, touched, texts, |text| pods(text, pool)) {
             self.peers.set(&key, pod.as_ref().and_then(|pod| pod.peer.clone()));
             self.pods.set(&key, pod.map(|pod| pod.facts));
         }
-        for (key, policy) in self.policy_files.look(root, touched, policies) {
+        for (key, policy) in self.policy_files.look(root, touched, texts, policies) {
             set(&mut self.policies, &key, policy);
         }
-        for (key, namespace) in self.namespace_files.look(root, touched, namespaces) {
+        for (key, namespace) in self.namespace_files.look(root, touched, texts, namespaces) {
             set(&mut self.namespaces, &key, namespace.map(|namespace| namespace.labels));
         }
     }
 
-    fn look_at_node_config(&mut self, arrival: Arrival) {
+    fn look_at_node_config(&mut self, arrival: Arrival, texts: &mut Texts<'_>) {
         let path = self.root.join(NODE_CONFIG);
-        let Some(read) = files::text(&path, arrival) else { return };
+        let Some(read) = texts.of(Path::new(NODE_CONFIG), arrival) else { return };
         let found = read.and_then(|text| text.map(|text| node_config(&text)).transpose());
         self.node.take(found, &path.display().to_string(), || not_there(&path));
     }

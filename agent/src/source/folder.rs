@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use super::files;
+use super::files::Texts;
 use crate::notify::{Arrival, Touched};
 
 /// Something that a manifest describes.
@@ -53,13 +53,14 @@ impl<T: Described> Folder<T> {
         &mut self,
         root: &Path,
         touched: &Touched,
+        texts: &mut Texts<'_>,
         mut parse: impl FnMut(&str) -> Result<Vec<T>, String>,
     ) -> Changes<T> {
         let mut changes = Vec::new();
         if !touched.everything {
             let ours = touched.files.iter().filter(|(path, _)| self.is_manifest(path));
             for (path, arrival) in ours.collect::<Vec<_>>() {
-                changes.extend(self.look_at(root, path, *arrival, &mut parse));
+                changes.extend(self.look_at(path, *arrival, texts, &mut parse));
             }
             return changes;
         }
@@ -71,7 +72,7 @@ impl<T: Described> Folder<T> {
                 }
                 self.problems.retain(|path, _| listed.contains(path));
                 for path in listed {
-                    changes.extend(self.look_at(root, &path, Arrival::Settled, &mut parse));
+                    changes.extend(self.look_at(&path, Arrival::Settled, texts, &mut parse));
                 }
             }
             Err(error) => self.tell(Path::new(self.name), format!("cannot be listed: {error}")),
@@ -105,12 +106,12 @@ impl<T: Described> Folder<T> {
 
     fn look_at(
         &mut self,
-        root: &Path,
         path: &Path,
         arrival: Arrival,
+        texts: &mut Texts<'_>,
         parse: &mut impl FnMut(&str) -> Result<Vec<T>, String>,
     ) -> Changes<T> {
-        let Some(read) = files::text(&root.join(path), arrival) else { return Vec::new() };
+        let Some(read) = texts.of(path, arrival) else { return Vec::new() };
         match read.and_then(|text| text.map(|text| parse(&text)).transpose()) {
             Ok(described) => {
                 self.problems.remove(path);

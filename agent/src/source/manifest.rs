@@ -90,13 +90,22 @@ pub fn parse(text: &str) -> Result<Vec<PodFacts>, String> {
 
 /// The same, with what each pod is to selectors of NetworkPolicies.
 pub(super) fn described(text: &str) -> Result<Vec<(PodFacts, Option<PeerPod>)>, String> {
-    let options = yaml::options();
-    let manifests: Vec<PodManifest> = serde_saphyr::from_multiple_with_options(text, options)
-        .map_err(|error| first_line(&error.to_string()))?;
+    let manifests = match json(text) {
+        Some(manifest) => vec![manifest],
+        None => serde_saphyr::from_multiple_with_options::<PodManifest>(text, yaml::options())
+            .map_err(|error| first_line(&error.to_string()))?,
+    };
     if manifests.is_empty() {
         return Err("is empty: it has no pod; remove the file if none is meant".into());
     }
     manifests.into_iter().map(facts).collect()
+}
+
+/// One pod in JSON, which is YAML, too, but is read in a tenth of the time (7 instead of 68 us for one
+/// that was just written). What is not quite JSON is left to YAML, and so are the words about it.
+fn json(text: &str) -> Option<PodManifest> {
+    let text = text.trim_start();
+    text.starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
 }
 
 fn first_line(text: &str) -> String {
@@ -198,6 +207,28 @@ mod tests {
         assert_eq!(pod.key.to_string(), "default/a");
         assert!(pod.ready && !pod.terminating);
         assert_eq!(pod.app, "a");
+    }
+
+    #[test]
+    fn json_says_the_same_as_yaml_and_what_is_not_quite_json_is_yaml() {
+        let text = r#" {"kind": "Pod", "metadata": {"name": "a", "uid": "u", "labels": {"app": "web", "x": null},
+            "annotations": {"flock.fritzlab.net/ready": "false", "other": "y"}, "unknown": [1, {"a": 2.5}]},
+            "spec": {"containers": [{"image": "x:1", "ports": [{"name": "http", "containerPort": 80}]}]},
+            "status": {"podIP": "10.0.0.9", "conditions": [{"type": "Ready", "status": "True"}]}}"#;
+        assert!(json(text).is_some());
+        let yaml = format!("---\n{text}");
+        assert!(json(&yaml).is_none());
+        assert_eq!(described(text).unwrap(), described(&yaml).unwrap());
+        assert!(!one(text).ready);
+        for flow in [
+            "{metadata: {name: a}}",
+            "{\"metadata\": {\"name\": \"a\"}} # so",
+            "{'metadata': {'name': 'a'}}",
+        ] {
+            assert!(json(flow).is_none());
+            assert_eq!(one(flow).key.name, "a", "{flow}");
+        }
+        assert!(parse(r#"{"metadata": {"name": "a"}"#).is_err() && parse("{}").is_err());
     }
 
     #[test]

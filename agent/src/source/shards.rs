@@ -8,18 +8,19 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// A copy of the picture copies this many pointers, a change the entries of one shard.
+/// A change copies this many pointers and the entries of one shard; a copy of the picture, one.
 const SHARDS: usize = 128;
 
 /// Values by key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shards<K: Ord, V> {
-    shards: Vec<Arc<BTreeMap<K, V>>>,
+    shards: Arc<Vec<Arc<BTreeMap<K, V>>>>,
 }
 
 impl<K: Ord, V> Default for Shards<K, V> {
     fn default() -> Self {
-        Self { shards: std::iter::repeat_with(Arc::default).take(SHARDS).collect() }
+        let shards = std::iter::repeat_with(Arc::default).take(SHARDS);
+        Self { shards: Arc::new(shards.collect()) }
     }
 }
 
@@ -34,7 +35,8 @@ impl<K: Ord + Hash + Clone, V: Clone + PartialEq> Shards<K, V> {
         if self.get(key) == value.as_ref() {
             return;
         }
-        let Some(shard) = self.shards.get_mut(shard(key)) else { return };
+        let shards = Arc::make_mut(&mut self.shards);
+        let Some(shard) = shards.get_mut(shard(key)) else { return };
         let shard = Arc::make_mut(shard);
         match value {
             Some(value) => shard.insert(key.clone(), value),
@@ -60,7 +62,7 @@ impl<K: Ord + Hash + Clone, V: Clone + PartialEq> Shards<K, V> {
     /// The keys whose values are not the same in both pictures.
     pub fn differing(&self, other: &Self) -> Vec<K> {
         let mut keys = Vec::new();
-        for (ours, theirs) in self.shards.iter().zip(&other.shards) {
+        for (ours, theirs) in self.shards.iter().zip(other.shards.iter()) {
             if Arc::ptr_eq(ours, theirs) {
                 continue;
             }
@@ -93,7 +95,7 @@ mod tests {
         // The same again, in another allocation, is no change and no copy.
         now.set(&7, Some(Arc::new(true)));
         assert!(now.differing(&before).is_empty());
-        assert!(now.shards.iter().zip(&before.shards).all(|(a, b)| Arc::ptr_eq(a, b)));
+        assert!(now.shards.iter().zip(before.shards.iter()).all(|(a, b)| Arc::ptr_eq(a, b)));
 
         now.set(&7, Some(Arc::new(false)));
         now.set(&1000, Some(Arc::new(true)));

@@ -18,7 +18,7 @@ use tracing::debug;
 use crate::connection::Connection;
 use crate::counters::Md5Counters;
 use crate::dial::{self, DialError, Dialled, Finished, Wanted};
-use crate::handle::{Command, ConnectionStatus, Handle, Status};
+use crate::handle::{Command, ConnectionStatus, Handle, Heard, Status};
 use crate::listener::{Arrived, Listeners};
 use crate::pace::Limiter;
 use crate::ready::{ReadyList, Who};
@@ -52,7 +52,7 @@ pub(crate) struct Driver {
     pub(crate) received: u64,
     pub(crate) sent: u64,
     /// Who waits until everything is told.
-    waiting: Vec<oneshot::Sender<()>>,
+    waiting: Vec<oneshot::Sender<Heard>>,
     notices: broadcast::Sender<Notice>,
     routes: mpsc::Sender<RouteChange>,
 }
@@ -164,8 +164,9 @@ impl Driver {
         self.waiting.retain(|answer| !answer.is_closed());
         let taken = self.connections.values().all(|connection| connection.unsent() == 0);
         if taken && self.speaker.settled() {
+            let heard = Heard { at: Instant::now(), sessions: self.speaker.sessions() };
             for answer in self.waiting.drain(..) {
-                let _ = answer.send(());
+                let _ = answer.send(heard);
             }
         }
     }

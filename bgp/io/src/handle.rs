@@ -36,7 +36,7 @@ pub(crate) enum Command {
     Tell(Event<'static>),
     Query(Box<dyn FnOnce(&Speaker) + Send>),
     Status(oneshot::Sender<Status>),
-    Settled(oneshot::Sender<()>),
+    Settled(oneshot::Sender<Heard>),
     Farewell(Farewell, oneshot::Sender<()>),
 }
 
@@ -50,6 +50,15 @@ impl fmt::Debug for Command {
             Self::Farewell(..) => "Farewell",
         })
     }
+}
+
+/// Everything that was wished for is with the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    /// Since then.
+    pub at: Instant,
+    /// So many sessions were told.
+    pub sessions: usize,
 }
 
 /// The driver itself, for people and tests.
@@ -154,9 +163,15 @@ impl Handle {
     /// A session's end drops what is still pending: whoever wants withdrawals to be heard before a
     /// shutdown waits for this in between.
     pub async fn settled(&self) -> Result<(), Gone> {
+        self.hearing().await?.await.map(drop).map_err(|_| Gone)
+    }
+
+    /// The same without waiting for it: told when it is so, and since when. Nothing comes where the
+    /// speaker has ended.
+    pub async fn hearing(&self) -> Result<oneshot::Receiver<Heard>, Gone> {
         let (answer, answered) = oneshot::channel();
         self.send(Command::Settled(answer)).await?;
-        answered.await.map_err(|_| Gone)
+        Ok(answered)
     }
 
     /// Ends everything. Returns when the last words are out and all connections are closed, which

@@ -45,7 +45,7 @@ use flock_bgp::{RouteChange, SpeakerConfig};
 use tokio::sync::mpsc;
 
 pub use channels::{Notices, Told};
-pub use handle::{ConnectionStatus, Full, Gone, Handle, Status};
+pub use handle::{ConnectionStatus, Full, Gone, Handle, Heard, Status};
 pub use listener::Arrivals;
 pub use pace::{Pace, Rate};
 

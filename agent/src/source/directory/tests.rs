@@ -18,8 +18,42 @@ fn place() -> (tempfile::TempDir, PathBuf) {
 
 fn touch(directory: &mut Directory, path: &str, arrival: Arrival) -> World {
     let files = BTreeMap::from([(path.into(), arrival)]);
-    directory.look(&Touched { files, everything: false });
-    directory.world()
+    let touched = Touched { files, everything: false };
+    let at_once = directory.look_at_once(&touched).then(|| directory.world());
+    directory.look(&touched);
+    let world = directory.world();
+    assert!(at_once.is_none_or(|at_once| at_once == world), "{path}: read in another way");
+    world
+}
+
+/// Whether reads from these can be asked not to wait: ext4, XFS, btrfs.
+fn reads_without_waiting(path: &Path) -> bool {
+    let kind = rustix::fs::statfs(path).unwrap().f_type;
+    [0xef53, 0x5846_5342, 0x9123_683e].contains(&kind)
+}
+
+#[test]
+fn what_is_small_and_in_memory_is_read_at_once_and_all_else_in_peace() {
+    let (_dir, root) = place();
+    let mut directory = Directory::read(&root);
+    let mut at_once = |paths: &[&str], everything| {
+        let files = paths.iter().map(|path| ((*path).into(), Arrival::Settled)).collect();
+        directory.look_at_once(&Touched { files, everything }).then(|| directory.world().pods.len())
+    };
+    let small = root.join("pods/a.yaml");
+    fs::write(root.join(".new"), POD).unwrap();
+    fs::rename(root.join(".new"), &small).unwrap();
+    if reads_without_waiting(&root) {
+        assert_eq!(at_once(&["pods/a.yaml"], false), Some(1));
+    }
+    assert_eq!(at_once(&["pods/a.yaml"], true), None, "everything may be much");
+    fifo(&root.join("pods/fifo.yaml"));
+    assert_eq!(at_once(&["pods/fifo.yaml"], false), None);
+    fs::write(root.join("pods/large.yaml"), format!("{POD}#{}", "x".repeat(20_000))).unwrap();
+    assert_eq!(at_once(&["pods/large.yaml"], false), None);
+    let many: Vec<String> = (0..20).map(|n| format!("pods/{n}.yaml")).collect();
+    many.iter().for_each(|path| fs::write(root.join(path), POD).unwrap());
+    assert_eq!(at_once(&many.iter().map(String::as_str).collect::<Vec<_>>(), false), None);
 }
 
 fn standing(world: &World) -> &Standing {
