@@ -20,6 +20,11 @@ impl Samples {
         self.0.extend(samples);
     }
 
+    /// Adds all of another collection.
+    pub fn join(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     /// The value below which this share of the measurements lies.
     pub fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();

@@ -270,6 +270,12 @@ fn change_all(place: &Place, crowd: usize, count: usize, last: Change) -> Result
 }
 
 impl Times {
+    /// Adds what another turn took.
+    pub fn join(&mut self, other: Self) {
+        self.announce.join(other.announce);
+        self.withdraw.join(other.withdraw);
+    }
+
     fn of(&mut self, change: Change) -> &mut Samples {
         match change {
             Change::Installed => &mut self.announce,

@@ -14,7 +14,6 @@ mod instructions;
 mod options;
 mod policy;
 mod record;
-mod runtime;
 mod speaker;
 
 use std::fs;
@@ -34,14 +33,25 @@ type Part = fn(&Run, &mut Report) -> Result<()>;
 /// The parts, by the words that `--only` takes, and what each of them is about.
 const PARTS: &[(&str, &str, Part)] = &[
     ("cni", "ADD, DEL and CHECK beside ptp, one at a time and many", cni::measure),
-    ("containerd", "pods at once through containerd, beside ptp", runtime::measure),
-    ("event", "a pod's event until the ToR's kernel knows, beside birdc configure", agent::change::measure),
+    (
+        "event",
+        "a pod's event until the ToR's kernel knows, beside birdc configure",
+        agent::change::measure,
+    ),
     ("busy", "one event while a thousand others happen each second", agent::busy::measure),
     ("start", "kill -9 until everything is told again, beside BIRD", agent::start::measure),
     ("peers", "1 to 256 peers, 10,000 prefixes, beside BIRD", agent::peers::measure),
     ("install", "a table into the node's kernel, beside BIRD", agent::install::measure),
-    ("transit", "many routes in and out, beside BIRD, FRR, OpenBGPD, GoBGP", speaker::transit::measure),
-    ("speaker", "the speaker alone: a start, one change to the ToR's kernel, the codec", speaker::measure),
+    (
+        "transit",
+        "many routes in and out, beside BIRD, FRR, OpenBGPD, GoBGP",
+        speaker::transit::measure,
+    ),
+    (
+        "speaker",
+        "the speaker alone: a start, one change to the ToR's kernel, the codec",
+        speaker::measure,
+    ),
     ("policy", "network policies: packets, events, throughput, memory", policy::measure),
     ("footprint", "resident memory, processor at rest, binaries, image", footprint::measure),
     ("soak", "a thousand changes a second: does memory grow?", agent::soak::measure),

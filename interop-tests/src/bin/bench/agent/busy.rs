@@ -34,13 +34,17 @@ pub(crate) fn measure(run: &Run, report: &mut Report) -> Result<()> {
     for originated in run.extent(SIZES_QUICK, SIZES).iter().copied() {
         eprintln!("busy: {originated} originated, {rounds} rounds");
         let mut scene = Scene::new(&run.dir, originated, false)?;
-        let mut size =
-            Size { originated, rest: Times::default(), busy: Times::default(), processor: Samples::default() };
+        let mut size = Size {
+            originated,
+            rest: Times::default(),
+            busy: Times::default(),
+            processor: Samples::default(),
+        };
         for _ in 0..rounds {
-            size.rest.extend(scene.measure(0, block)?.times);
+            size.rest.join(scene.measure(0, block)?.times);
             let busy = scene.measure(LOAD, block)?;
             size.processor.push(busy.processor * 100.0);
-            size.busy.extend(busy.times);
+            size.busy.join(busy.times);
         }
         scene.dismiss()?;
         rows(&size, sizes.first(), report);

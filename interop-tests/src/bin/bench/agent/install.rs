@@ -64,7 +64,8 @@ pub(crate) fn measure(run: &Run, report: &mut Report) -> Result<()> {
         }
     }
     let [ours, theirs] = drawn;
-    let chart = Chart::new("install", "Learned routes into the kernel, a second", "k/s", Kind::Bars);
+    let chart =
+        Chart::new("install", "Learned routes into the kernel, a second", "k/s", Kind::Bars);
     report.draw(chart.with("flock", ours).with("BIRD", theirs));
     Ok(())
 }
