@@ -13,6 +13,7 @@
 //! | [`change`] | a readiness that flips, an ADD, a DEL, until the router's kernel follows |
 //! | [`start`] | kill -9 and a new process, until everything is told |
 //! | [`memory`] | what is resident with few and many pods |
+//! | [`rest`] | what a node costs while nothing happens |
 //! | [`install`] | a full table into the node's kernel, and out of it |
 //! | [`peers`] | few and many peers: what is resident, a start, a change until the last has heard of it |
 
@@ -23,4 +24,5 @@ pub mod memory;
 pub mod node;
 pub mod peers;
 pub mod renamed;
+pub mod rest;
 pub mod start;
