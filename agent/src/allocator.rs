@@ -3,7 +3,7 @@
 //! The C library gives every thread that allocates a region of its own, and what is freed there stays
 //! there: after a start with 10,000 routes the threads that read the kernel and the disk kept 14 MB
 //! that nobody used. Here nearly everything happens on one thread, so all share one region, and what
-//! a start leaves behind is given back once it is over.
+//! a start or a burst of changes leaves behind is given back once it is over.
 //!
 //! So is the code that only a start needs: of the program's text the kernel maps sixteen pages around
 //! each that is used, 10 MB in all, of which a node that goes about its work uses some 4. What is let
@@ -14,6 +14,15 @@
 #![allow(unsafe_code, reason = "mallopt(3), malloc_trim(3) and madvise(2) on our own text")]
 
 use std::ops::Range;
+use std::time::Duration;
+
+use crate::news::Listener;
+
+/// When a start is over: what it took is free again. Peers have been told by then.
+const STARTED: Duration = Duration::from_secs(1);
+/// How long after something happened. While nothing happens nobody is woken, and while much does it
+/// is done no more often than this.
+const QUIET: Duration = Duration::from_secs(10);
 
 /// Larger pieces are the system's own, and go back to it at once. Named, so that the library does not
 /// raise it as it goes (to 32 MB), and with it what is kept.
@@ -27,6 +36,16 @@ pub fn share() {
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
         libc::mallopt(libc::M_MMAP_THRESHOLD, OWN_MAPPING);
+    }
+}
+
+/// Gives back what is free, now and then.
+pub async fn keep(mut news: Listener) {
+    tokio::time::sleep(STARTED).await;
+    loop {
+        give_back();
+        news.next().await;
+        tokio::time::sleep(QUIET).await;
     }
 }
 

@@ -41,8 +41,6 @@ const FAREWELL: Duration = Duration::from_secs(5);
 const SPOOL_RETRY: Duration = Duration::from_secs(5);
 /// When to look again whether pods can be added.
 const NOT_READY_YET: Duration = Duration::from_millis(200);
-/// When a start is over: what it took is free again. Peers have been told by then.
-const SETTLED: Duration = Duration::from_secs(1);
 /// Nothing waits; the spool's own events wake us, and this is for those that got lost.
 const A_LONG_TIME: Duration = Duration::from_secs(60);
 
@@ -64,10 +62,6 @@ async fn run(args: Run) -> anyhow::Result<()> {
     tokio::pin!(stop);
     tokio::spawn(log::keep());
     let agent = Agent::prepare(args).await?;
-    tokio::spawn(async {
-        tokio::time::sleep(SETTLED).await;
-        allocator::give_back();
-    });
     tokio::select! {
         served = agent.serve() => served?,
         signal = &mut stop => tracing::info!(signal, "stopping; pods and routes stay as they are"),
@@ -135,6 +129,7 @@ impl Agent {
             .context("cannot prepare the node")?;
         let ledger = Ledger::start(Book::default());
         let news = News::default();
+        tokio::spawn(allocator::keep(news.listen()));
         // Without an API server nobody listens, and that is well.
         let (incidents, heard) = Incidents::heard();
         let reconciler = Reconciler::start(

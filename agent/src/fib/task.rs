@@ -2,6 +2,7 @@
 //! change costs as much as it says, a change of the node's interfaces a look at everything.
 
 mod answers;
+mod flight;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -9,10 +10,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flock_bgp::{NextHop, RouteChange};
-use flock_dataplane::{Dataplane, Interface, LearnedHop, LearnedRoute};
+use flock_dataplane::{Dataplane, Interface, LearnedHop};
 use ipnet::IpNet;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+
+use flight::Flight;
 
 use super::resolve::{self, Ways};
 use super::routes::Routes;
@@ -36,6 +39,8 @@ pub(super) struct Task {
     wanted: Routes<NextHop>,
     /// Written by this task alone, and never held across a wait.
     installed: Arc<Mutex<Installed>>,
+    /// Changes that the kernel was given and has not answered yet.
+    flight: Option<Flight>,
     /// Installed by a former life, or by a speaker before this one, and not told again yet.
     stale: BTreeSet<IpNet>,
     /// What was wanted when sessions began to end on purpose: that stays. `None`: they do not.
@@ -71,6 +76,7 @@ impl Task {
             routes: None,
             wanted: Routes::default(),
             installed,
+            flight: None,
             stale: BTreeSet::new(),
             held: None,
             interfaces: Vec::new(),
@@ -102,6 +108,12 @@ impl Task {
                     None => std::future::pending().await,
                 }
             };
+            let flight = async {
+                match &mut self.flight {
+                    Some(flight) => flight.arrival().await,
+                    None => std::future::pending().await,
+                }
+            };
             // Commands first: what is to be held is held before what follows from it.
             tokio::select! {
                 biased;
@@ -115,12 +127,14 @@ impl Task {
                     }
                     self.learn(changes.drain(..)).await;
                 }
+                verdicts = flight => self.landed(verdicts),
                 () = pause => self.recheck().await,
             }
         }
     }
 
     async fn obey(&mut self, command: Command) {
+        self.land().await;
         match command {
             Command::Follow(routes) => {
                 self.routes = Some(routes);
@@ -230,6 +244,7 @@ impl Task {
     async fn recheck(&mut self) {
         self.recheck_at = None;
         self.rechecked = Some(Instant::now());
+        self.land().await;
         self.look().await;
         let all = self.followed().keys().chain(known(&self.installed).keys()).collect();
         self.apply(all).await;
@@ -301,39 +316,6 @@ impl Task {
                 tracing::error!(%gateway, %error, "cannot ask for the way to a next hop");
                 None
             }
-        }
-    }
-
-    /// Makes the kernel's routes for these prefixes what they should be.
-    async fn apply(&mut self, mut prefixes: Vec<IpNet>) {
-        prefixes.sort_unstable();
-        prefixes.dedup();
-        let mut changes = Vec::new();
-        for prefix in prefixes {
-            match self.change(prefix) {
-                Some(next_hops) => changes.push((prefix, next_hops)),
-                // As it should be: what the kernel once refused is refused no longer.
-                None => drop(self.refused.remove(&prefix)),
-            }
-        }
-        if changes.is_empty() {
-            return;
-        }
-        // The monitor passes over what we remove ourselves: no drift is seen in it.
-        let wish = |(prefix, hops): &(IpNet, Arc<[LearnedHop]>)| LearnedRoute {
-            prefix: *prefix,
-            next_hops: hops.to_vec(),
-        };
-        let verdicts = match self.dataplane.set_learned(changes.iter().map(wish).collect()).await {
-            Ok(verdicts) => verdicts,
-            Err(error) => {
-                tracing::error!(%error, "cannot change learned routes; trying again");
-                self.try_again(PAUSE);
-                return;
-            }
-        };
-        for ((prefix, next_hops), verdict) in changes.into_iter().zip(verdicts) {
-            self.note(prefix, next_hops, verdict);
         }
     }
 

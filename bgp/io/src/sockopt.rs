@@ -2,7 +2,7 @@
 //! (RFC 5082 §3) and the most that may wait unsent. Decides how they are laid out for the kernel;
 //! who gets which is `transport`.
 //!
-//! The one file of the workspace with `unsafe` in it: one system call that reads a slice.
+//! One of the two files of the workspace with `unsafe` in them: one system call that reads a slice.
 #![allow(unsafe_code, reason = "setsockopt(2) for options that rustix does not know")]
 
 use std::io;

@@ -16,6 +16,7 @@
 //! | [`start`] | kill -9 and a new process, until everything is told |
 //! | [`loss`] | packets lost while the agent is killed and started |
 //! | [`memory`] | what is resident with few and many pods |
+//! | [`rest`] | what a node costs while nothing happens |
 //! | [`install`] | a full table into the node's kernel, and out of it |
 //! | [`peers`] | few and many peers: what is resident, a start, a change until the last has heard of it |
 
@@ -29,4 +30,5 @@ pub mod node;
 pub mod peers;
 pub mod renamed;
 pub mod soak;
+pub mod rest;
 pub mod start;

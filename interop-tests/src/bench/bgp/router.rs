@@ -130,6 +130,11 @@ impl Router {
         Ok(Self { kind, child, dir, started })
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it has used so far.
     pub fn usage(&self) -> Result<Usage> {
         usage::of(self.child.id())
