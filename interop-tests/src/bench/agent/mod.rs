@@ -29,6 +29,6 @@ pub mod memory;
 pub mod node;
 pub mod peers;
 pub mod renamed;
-pub mod soak;
 pub mod rest;
+pub mod soak;
 pub mod start;

@@ -212,7 +212,10 @@ impl BirdNode {
                 let mut told = None;
                 let timed = measured(
                     || router.usage(),
-                    || Ok(told = Some(router.configure(&text)?)),
+                    || {
+                        told = Some(router.configure(&text)?);
+                        Ok(())
+                    },
                     || crowd.hear(change, 1),
                 )?;
                 told.context("nobody was told")?.wait()?;

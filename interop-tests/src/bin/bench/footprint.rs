@@ -1,7 +1,10 @@
-//! What flock takes of a node that has other things to do: bytes on disk, resident memory.
+//! What flock takes of a node that has other things to do: bytes on disk, resident memory, and a
+//! processor while nothing happens.
+
+use std::time::Duration;
 
 use anyhow::Result;
-use rack::bench::agent::memory;
+use rack::bench::agent::{memory, rest};
 use rack::bench::report::{Report, Row};
 use rack::bench::samples::Samples;
 use rack::bench::size;
@@ -23,6 +26,23 @@ pub(crate) fn measure(run: &Run, report: &mut Report) -> Result<()> {
     for (pods, resident) in memory::resident(&run.dir, POPULATIONS)? {
         let row = megabytes(&format!("resident, two peers, {pods} pods"), resident);
         report.add(if pods == FULL_NODE { row.figure_at_most(MEGABYTES) } else { row });
+    }
+    at_rest(run, report)
+}
+
+/// Two peers with their KEEPALIVEs, and nothing else.
+fn at_rest(run: &Run, report: &mut Report) -> Result<()> {
+    let during = Duration::from_secs(run.extent(15, 60));
+    eprintln!("footprint: {} s at rest", during.as_secs());
+    let ours = rest::flock(&run.dir, FULL_NODE, during)?;
+    let theirs = rest::bird(u8::try_from(FULL_NODE)?, during)?;
+    let rows = [
+        ("at rest: processor, a second", "ms", ours.processor, theirs.processor),
+        ("at rest: threads woken, a second", "/s", ours.wakes, theirs.wakes),
+    ];
+    for (name, unit, ours, theirs) in rows {
+        let row = Row::beside(name, &Samples::one(ours), "BIRD", &Samples::one(theirs));
+        report.add(row.unit(unit));
     }
     Ok(())
 }
