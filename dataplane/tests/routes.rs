@@ -83,9 +83,8 @@ fn many_are_laid_and_removed_with_a_verdict_each() {
             address,
             next_hops: hops(&links[..count], address.is_ipv6()),
         };
-        let addresses: Vec<IpAddr> = (0..100_u16)
-            .flat_map(|n| [Ipv4Addr::new(192, 0, 2, n as u8).into(), v6(n).into()])
-            .collect();
+        let addresses: Vec<IpAddr> =
+            (0..100_u8).flat_map(|n| [Ipv4Addr::new(192, 0, 2, n).into(), v6(n).into()]).collect();
         let taken = |address: &IpAddr| {
             let text = address.to_string();
             ["192.0.2.7", "192.0.2.8", "192.0.2.9", "2001:db8:ca::7"].contains(&text.as_str())
@@ -144,8 +143,8 @@ fn many_are_laid_and_removed_with_a_verdict_each() {
     });
 }
 
-fn v6(n: u16) -> Ipv6Addr {
-    Ipv6Addr::new(0x2001, 0xdb8, 0xca, 0, 0, 0, 0, n)
+fn v6(n: u8) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0xca, 0, 0, 0, 0, n.into())
 }
 
 #[test]
