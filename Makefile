@@ -6,8 +6,11 @@ MAKEFLAGS += --no-print-directory
 
 CARGO    ?= cargo
 # A static plugin and agent: the same flags for the image, the demo's release form and the bench. No path of
-# this machine goes into them, so that two clones of a commit build the same.
+# this machine goes into them, so that two clones of a commit build the same. The plugin is executed for every
+# call, and is built with musl: glibc's start alone asks the processor some seventy questions, each a trap under
+# virtualisation (VERSION: 0.22 ms and 0.6 MB with musl, 0.77 ms and 1.3 MB with glibc, /bin/true 0.79 ms).
 TRIPLE   := $(shell uname -m)-unknown-linux-gnu
+MUSL     := $(shell uname -m)-unknown-linux-musl
 STATIC   := target/$(TRIPLE)/release
 CARGO_HOME ?= $(HOME)/.cargo
 STATIC_FLAGS := -C target-feature=+crt-static --remap-path-prefix=$(CARGO_HOME)=/cargo --remap-path-prefix=$(CURDIR)=/flock
@@ -111,7 +114,11 @@ fuzz: ## Fuzz the codec, FUZZ_SECONDS for each target (needs a nightly toolchain
 
 .PHONY: static
 static:
-	RUSTFLAGS="$(STATIC_FLAGS)" $(CARGO) build --release --locked --target $(TRIPLE) -p flock-cni -p flock-agent --bins
+	@[[ -d $$(rustc --print target-libdir --target $(MUSL)) ]] || \
+	  { echo "==> installing Rust's $(MUSL) (rustup)"; rustup target add $(MUSL); }
+	RUSTFLAGS="$(STATIC_FLAGS)" $(CARGO) build --release --locked --target $(TRIPLE) -p flock-agent --bins
+	RUSTFLAGS="$(STATIC_FLAGS)" $(CARGO) build --release --locked --target $(MUSL) -p flock-cni --bins
+	@install -m 755 target/$(MUSL)/release/flock $(STATIC)/flock
 
 .PHONY: bench
 bench: static ## Measure flock beside its peers: CNI plugins, BGP speakers, the whole agent, policies (as root)

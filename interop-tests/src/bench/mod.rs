@@ -9,4 +9,5 @@ pub mod bgp;
 pub mod machine;
 pub mod policy;
 pub mod report;
+pub mod runtime;
 pub mod samples;
