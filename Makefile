@@ -6,8 +6,11 @@ MAKEFLAGS += --no-print-directory
 
 CARGO    ?= cargo
 # A static plugin and agent: the same flags for the image, the demo's release form and the bench. No path of
-# this machine goes into them, so that two clones of a commit build the same.
+# this machine goes into them, so that two clones of a commit build the same. The plugin is executed for every
+# call, and is built with musl: glibc's start alone asks the processor some seventy questions, each a trap under
+# virtualisation (VERSION: 0.22 ms and 0.6 MB with musl, 0.77 ms and 1.3 MB with glibc, /bin/true 0.79 ms).
 TRIPLE   := $(shell uname -m)-unknown-linux-gnu
+MUSL     := $(shell uname -m)-unknown-linux-musl
 STATIC   := target/$(TRIPLE)/release
 CARGO_HOME ?= $(HOME)/.cargo
 STATIC_FLAGS := -C target-feature=+crt-static --remap-path-prefix=$(CARGO_HOME)=/cargo --remap-path-prefix=$(CURDIR)=/flock
@@ -113,7 +116,17 @@ fuzz: ## Fuzz the codec, FUZZ_SECONDS for each target (needs a nightly toolchain
 STATIC_BUILD := RUSTFLAGS="$(STATIC_FLAGS)" $(CARGO) build --release --locked --target $(TRIPLE)
 .PHONY: static
 static:
-	$(STATIC_BUILD) -p flock-cni -p flock-agent --bins
+	$(STATIC_BUILD) -p flock-agent --bins
+	@$(MAKE) plugin
+
+# Where rustup cannot have musl, it is built as the agent is: some 0.5 ms more a call.
+.PHONY: plugin
+plugin:
+	@has() { [[ -d $$(rustc --print target-libdir --target $(MUSL)) ]]; }; \
+	has || { echo "==> installing Rust's $(MUSL) (rustup)"; rustup target add $(MUSL) || true; }; \
+	if has; then $(subst $(TRIPLE),$(MUSL),$(STATIC_BUILD)) -p flock-cni --bins; \
+	  mkdir -p $(STATIC); install -m 755 target/$(MUSL)/release/flock $(STATIC)/flock; \
+	else echo "==> no $(MUSL) to be had: the plugin is built with glibc"; $(STATIC_BUILD) -p flock-cni --bins; fi
 
 # The suite is built as the image is, so that what both need is built once.
 BENCH := $(STATIC)/bench
@@ -133,10 +146,9 @@ bench-quick: BENCH_FLAGS=--quick
 bench-quick: bench ## The same in a few minutes
 
 .PHONY: bench-check
-bench-check: ## Instruction counts against the recorded ones; fails where they have grown
+bench-check: plugin ## Instruction counts against the recorded ones; fails where they have grown
 	$(call debian,valgrind:valgrind)
 	@$(STATIC_BUILD) --quiet -p flock-interop-tests --bin bench
-	@$(STATIC_BUILD) --quiet -p flock-cni --bins
 	@$(STATIC_BUILD) --quiet -p flock-bgp --example counted
 	@$(BENCH) --only instructions --out target/bench/instructions.json
 	@$(BENCH) --check --out target/bench/instructions.json

@@ -354,3 +354,48 @@ async fn a_slow_disk_refuses_at_once_and_never_blocks() {
     assert!((4096..=2 * 4096).contains(&refused), "{refused}");
     assert_eq!(ids(&dir.file()).len(), 3 * 4096 - refused);
 }
+
+/// A large file is made from the one before it, and readers see one state or the other: what they
+/// have open is not written to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_file_is_brought_forward_and_what_is_open_stays_as_it_is() {
+    const PODS: usize = 600;
+    let dir = Dir::new();
+    let (store, _) = dir.open();
+    let all: Vec<_> = (0..PODS).map(|i| store.put(entry(&format!("{i:03}")))).collect();
+    for durable in all {
+        durable.await.unwrap();
+    }
+    let inode = || {
+        use std::os::unix::fs::MetadataExt;
+        fs::metadata(dir.file()).unwrap().ino()
+    };
+    let mut inodes = Vec::new();
+    for i in 0..6 {
+        store.put(entry(&format!("more-{i}"))).await.unwrap();
+        inodes.push(inode());
+    }
+    assert!(inodes[2..].iter().zip(&inodes).all(|(now, before)| now == before), "{inodes:?}");
+    assert_ne!(inodes[4], inodes[5], "two take turns");
+    assert_eq!(dir.names(), ["allocations.json", "allocations.json.tmp"]);
+    assert_eq!(ids(&dir.file()).len(), PODS + 6);
+
+    // Held open from here on, by somebody who reads it slowly.
+    let mut held = fs::File::open(dir.file()).unwrap();
+    for i in 0..6 {
+        store.remove(&key(&format!("more-{i}"))).await.unwrap();
+        store.put(entry(&format!("later-{i}"))).await.unwrap();
+    }
+    let mut text = Vec::new();
+    std::io::Read::read_to_end(&mut held, &mut text).unwrap();
+    let seen: Value = serde_json::from_slice(&text).unwrap();
+    let seen = seen["allocations"].as_array().unwrap().iter();
+    let seen = seen.filter(|entry| entry["container_id"].as_str().unwrap().starts_with("more-"));
+    assert_eq!(seen.count(), 6, "as it was when it was opened");
+
+    // The next life takes it as it is, and clears the other away.
+    drop(store);
+    let (_, found) = dir.open();
+    assert_eq!(found.len(), PODS + 6);
+    assert_eq!(dir.names(), ["allocations.json"]);
+}

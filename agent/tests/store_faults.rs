@@ -182,6 +182,41 @@ async fn a_failure_at_each_step_leaves_the_old_state() {
     }
 }
 
+/// The same where the file is large, and is made from the one before it.
+#[tokio::test]
+async fn a_failure_at_each_step_of_a_large_file_leaves_the_old_state() {
+    for step in [Step::Write, Step::Sync, Step::Rename, Step::SyncDirectory] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("allocations.json");
+        let broken = Arc::new(AtomicBool::new(false));
+        let (store, _) = Store::open_with(&path, "node-a", breakable(step, &broken)).unwrap();
+        let all: Vec<_> = (0..700).map(|i| store.put(entry(&format!("{i:03}")))).collect();
+        for durable in all {
+            durable.await.unwrap();
+        }
+        for i in 0..3 {
+            store.put(changed(&format!("{i:03}"))).await.unwrap();
+        }
+        let before = fs::read(&path).unwrap();
+        broken.store(true, Ordering::SeqCst);
+        assert!(store.put(entry("b")).await.is_err());
+        assert!(store.remove(&key("005")).await.is_err());
+        assert!(!ids(&path).contains(&"b".to_owned()), "{step:?}");
+        assert!(ids(&path).contains(&"005".to_owned()), "{step:?}");
+        if step != Step::SyncDirectory {
+            assert!(fs::read(&path).unwrap() == before, "{step:?}: not touched");
+        }
+        broken.store(false, Ordering::SeqCst);
+        for i in 0..4 {
+            store.put(entry(&format!("c{i}"))).await.unwrap();
+        }
+        drop(store);
+        let (_, found) = Store::open(&path, "node-a").unwrap();
+        assert_eq!(found.len(), 704, "{step:?}");
+        assert!(found.contains(&changed("000")) && found.contains(&entry("c3")), "{step:?}");
+    }
+}
+
 /// One group with several changes of one key fails as a whole and is undone as a whole; the next
 /// group, handed over before the failure was known, goes through.
 #[tokio::test]

@@ -48,23 +48,75 @@ pub struct Wired {
     pub pod: LinkFacts,
 }
 
+/// A link that is wired and about to carry its first packet: what
+/// [`crate::Dataplane::awaken`] waits for.
+#[derive(Debug)]
+pub struct Waking {
+    pod: Channel,
+    awaited: Awaited,
+}
+
+/// Which ends and addresses a readiness is about.
+#[derive(Debug)]
+struct Awaited {
+    ends: Ends,
+    own: Vec<IpAddr>,
+    gateway: Option<IpAddr>,
+}
+
+impl Awaited {
+    fn of(link: &PodLink, ends: Ends) -> Self {
+        let gateway = link.ip6.map(|_| GATEWAY6.into());
+        Self { ends, own: link.own_addresses().collect(), gateway }
+    }
+}
+
 impl From<LinkView> for LinkFacts {
     fn from(view: LinkView) -> Self {
         Self { name: view.name, index: view.index, mac: view.mac, mtu: view.mtu }
     }
 }
 
-/// Wires a pod. On an error everything is as before.
+/// Wires a pod and waits until the first packet may come. On an error
+/// everything is as before.
 pub(crate) fn attach(worker: &mut Worker, link: &PodLink, mode: Mode) -> Result<Wired, Error> {
+    let (wired, _) = all_or_nothing(worker, link, |worker, pod, journal| {
+        let (wired, ends) = wire(worker, pod, link, mode, journal)?;
+        await_readiness(worker.host()?, pod, &Awaited::of(link, ends))?;
+        Ok(wired)
+    })?;
+    Ok(wired)
+}
+
+/// The same without the wait, for who has something to do meanwhile.
+pub(crate) fn begin(worker: &mut Worker, link: &PodLink) -> Result<(Wired, Waking), Error> {
+    let ((wired, ends), pod) = all_or_nothing(worker, link, |worker, pod, journal| {
+        wire(worker, pod, link, Mode::Create, journal)
+    })?;
+    Ok((wired, Waking { pod, awaited: Awaited::of(link, ends) }))
+}
+
+/// And the wait. On an error the link is as it was, if it is there at all.
+pub(crate) fn awaken(worker: &mut Worker, mut waking: Waking) -> Result<(), Error> {
+    await_readiness(worker.host()?, &mut waking.pod, &waking.awaited)
+}
+
+fn all_or_nothing<T>(
+    worker: &mut Worker,
+    link: &PodLink,
+    work: impl FnOnce(&mut Worker, &mut Channel, &mut Vec<Inverse>) -> Result<T, Error>,
+) -> Result<(T, Channel), Error> {
     link.check()?;
     let mut pod = worker.channel_inside(&link.netns)?;
     fault::point("attach.before-create")?;
     let mut journal = Vec::new();
-    let result = wire(worker, &mut pod, link, mode, &mut journal);
-    if result.is_err() {
-        undo::undo(worker, &mut pod, &link.host_ifname, journal);
+    match work(worker, &mut pod, &mut journal) {
+        Ok(done) => Ok((done, pod)),
+        Err(error) => {
+            undo::undo(worker, &mut pod, &link.host_ifname, journal);
+            Err(error)
+        }
     }
-    result
 }
 
 fn wire(
@@ -73,21 +125,20 @@ fn wire(
     link: &PodLink,
     mode: Mode,
     journal: &mut Vec<Inverse>,
-) -> Result<Wired, Error> {
+) -> Result<(Wired, Ends), Error> {
     let plan = Plan::of(link);
     let (host, peer) = give_birth(worker, pod, link, mode, journal)?;
     let ends = Ends { host: host.index, pod: peer, host_mac: host.mac };
     fault::point("attach.after-create")?;
-    inside_pod(worker, pod, link, &plan, ends, journal)?;
+    let facts = inside_pod(worker, pod, link, &plan, ends, journal)?;
     fault::point("attach.after-pod")?;
     on_host(worker, link, &plan.host, ends, mode)?;
     if !link.anycast.is_empty() {
         journal.push(Inverse::Revoke(link.anycast.clone()));
         admission::admit(&link.host_ifname, &link.anycast)?;
     }
-    let facts = await_readiness(worker.host()?, pod, link, ends)?;
     fault::point("attach.after-host")?;
-    Ok(Wired { host: host.into(), pod: facts.into() })
+    Ok((Wired { host: host.into(), pod: facts.into() }, ends))
 }
 
 /// The pair is born, its far end in the pod: our end, and the far index. In the same round the
@@ -183,7 +234,7 @@ fn is_taken_beneath(host: &mut Channel, address: IpAddr, entry: &RouteView) -> R
 /// The second round. Also learns whether loopback was up before, because
 /// only what we brought up is taken down again. The pair is new, so all on it
 /// is created; a default route that exists leads out of another interface,
-/// and taking it over would cut that one off.
+/// and taking it over would cut that one off. Returns the pod's end.
 fn inside_pod(
     worker: &mut Worker,
     pod: &mut Channel,
@@ -191,12 +242,13 @@ fn inside_pod(
     plan: &Plan,
     ends: Ends,
     journal: &mut Vec<Inverse>,
-) -> Result<(), Error> {
+) -> Result<LinkView, Error> {
     let mode = Mode::Create;
-    let mut requests = vec![request::link_by_index(LOOPBACK)];
+    let mut requests = vec![request::link_by_index(LOOPBACK), request::link_by_index(ends.pod)];
     requests.extend(plan.pod.iter().map(|step| step.request(ends, mode)));
     let mut answers = pod.batch(&requests)?.into_iter();
     let loopback = answers.next().as_ref().and_then(first_link);
+    let facts = answers.next().as_ref().and_then(first_link);
     let loopback_was_up = loopback.is_some_and(|view| view.up);
     let mut again = Vec::new();
     let mut refused = None;
@@ -217,21 +269,19 @@ fn inside_pod(
         worker.visit(&link.netns, || sysctl::enable_ipv6(&root, &["lo", &link.ifname]))?;
         retry(pod, &again, link, ends, mode, journal)?;
     }
-    Ok(())
+    facts.ok_or_else(|| Error::NoSuchLink { name: link.ifname.clone() })
 }
 
 /// The fourth round: nothing is asked for, but the first packet may come.
 fn await_readiness(
     host: &mut Channel,
     pod: &mut Channel,
-    link: &PodLink,
-    ends: Ends,
-) -> Result<LinkView, Error> {
+    Awaited { ends, own, gateway }: &Awaited,
+) -> Result<(), Error> {
     readiness::carrier(host, ends.host)?;
-    let facts = readiness::carrier(pod, ends.pod)?;
-    readiness::solicitations(pod, ends.pod, link.own_addresses())?;
-    readiness::solicitations(host, ends.host, link.ip6.map(|_| GATEWAY6.into()).into_iter())?;
-    Ok(facts)
+    readiness::carrier(pod, ends.pod)?;
+    readiness::solicitations(pod, ends.pod, own.iter().copied())?;
+    readiness::solicitations(host, ends.host, gateway.iter().copied())
 }
 
 /// The third round.

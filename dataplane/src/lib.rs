@@ -51,7 +51,7 @@ use ipnet::IpNet;
 use policy::{Change, Dropped, DroppedPacket, Element, Layout};
 use tokio::sync::mpsc;
 
-pub use apply::{LinkFacts, Wired};
+pub use apply::{LinkFacts, Waking, Wired};
 pub use difference::Difference;
 pub use error::{Error, Refusal};
 pub use interfaces::{Interface, InterfaceAddress, Way};
@@ -102,9 +102,22 @@ impl Dataplane {
         self.pool.run(|_| rules::present()).await
     }
 
-    /// Wires a pod. On an error the kernel is as before.
+    /// Wires a pod; returns when its first packet may come. On an error the
+    /// kernel is as before.
     pub async fn attach(&self, link: PodLink) -> Result<Wired, Error> {
         self.pool.run(move |worker| apply::attach(worker, &link, request::Mode::Create)).await
+    }
+
+    /// Wires a pod; its first packet may come when [`Self::awaken`] has
+    /// returned. On an error the kernel is as before.
+    pub async fn begin_attach(&self, link: PodLink) -> Result<(Wired, Waking), Error> {
+        self.pool.run(move |worker| apply::begin(worker, &link)).await
+    }
+
+    /// Waits for what the kernel does a moment after it has said yes. An error
+    /// undoes nothing.
+    pub async fn awaken(&self, waking: Waking) -> Result<(), Error> {
+        self.pool.run(move |worker| apply::awaken(worker, waking)).await
     }
 
     /// Compares the kernel with what should be; empty means as it should.

@@ -13,7 +13,6 @@ use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NlasIterator};
 use crate::channel::Channel;
 use crate::error::Error;
 use crate::observe::find_link_at;
-use crate::view::LinkView;
 
 /// How long is waited: 50 ms in all.
 const ATTEMPTS: u32 = 1000;
@@ -28,13 +27,13 @@ const IFADDRMSG: usize = 8;
 /// and the kernel drops what it sends until a worker of its own has noticed
 /// that it has one now. Asking for the link makes newer kernels notice at
 /// once; with others it is waited for.
-pub(crate) fn carrier(channel: &mut Channel, index: u32) -> Result<LinkView, Error> {
+pub(crate) fn carrier(channel: &mut Channel, index: u32) -> Result<(), Error> {
     let mut attempts = ATTEMPTS;
     loop {
         let view = find_link_at(channel, index)?
             .ok_or_else(|| Error::NoSuchLink { name: index.to_string() })?;
         if view.operational || attempts == 0 {
-            return Ok(view);
+            return Ok(());
         }
         attempts -= 1;
         std::thread::sleep(WAIT);

@@ -24,6 +24,8 @@ pub struct SandboxConfig {
     pub uid: String,
     /// The pod's namespace.
     pub namespace: String,
+    /// Whether it stays in the node's network namespace, so that no plugin is called.
+    pub host_network: bool,
     /// Container port and host port, TCP.
     pub host_ports: Vec<(u16, u16)>,
     /// Annotations; containerd reads the bandwidth from them.
@@ -90,6 +92,14 @@ impl Client {
         metadata.text(1, &config.name).text(2, &config.uid).text(3, &config.namespace);
         let mut linux = Message::default();
         linux.text(1, &config.cgroup_parent);
+        if config.host_network {
+            // security_context = 2, its namespace_options = 1, of these network = 1 with NODE = 2.
+            let mut namespaces = Message::default();
+            namespaces.number(1, 2);
+            let mut security = Message::default();
+            security.bytes(1, &namespaces.0);
+            linux.bytes(2, &security.0);
+        }
         let mut pod = Message::default();
         pod.bytes(1, &metadata.0);
         pod.text(2, &config.name).text(3, &config.log_directory.to_string_lossy());

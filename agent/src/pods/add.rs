@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use flock_cni::error::{self, CniError};
 use flock_cni::result::CniResult;
-use flock_dataplane::{Error as KernelError, Netns, Wired, fault};
+use flock_dataplane::{Error as KernelError, Netns, Waking, Wired, fault};
 
 use super::book::{self, Draft, Phase, ReserveError};
 use super::call::Call;
@@ -270,13 +270,18 @@ impl Pods {
             Ok(()) => self.wire_kernel(record, netns).await,
             Err(error) => Err(failed("ADD", error).into()),
         };
-        let (record, wired) = match outcome {
+        let (record, wired, waking) = match outcome {
             Ok(done) => done,
             Err(error) => return Err(self.unwrite(&key, error).await),
         };
         let record = committed(record, &wired);
         let kernel = started.elapsed() - pending;
-        if let Err(error) = self.commit(&record).await {
+        // Neither waits for the other: the disk, and a worker of the kernel that walks all IPv6
+        // routes of the node before the link carries anything (0.6 ms with 2,000 pods).
+        let (written, awake) = tokio::join!(self.commit(&record), self.dataplane.awaken(waking));
+        if let Err(error) =
+            written.and(awake.map_err(|error| failed("ADD, awaiting the link", error)))
+        {
             return Err(self.undo(&record, error).await);
         }
         let durable = started.elapsed() - pending - kernel;
@@ -299,19 +304,19 @@ impl Pods {
         &self,
         mut record: Allocation,
         netns: Netns,
-    ) -> Result<(Allocation, Wired), Undone> {
+    ) -> Result<(Allocation, Wired, Waking), Undone> {
         let mut waited = false;
         for _ in 0..TRIES {
             // Before there is a link: no packet of it is ever free of policies.
             self.gate.admit(&record).await.map_err(|why| {
                 CniError::new(error::TRY_AGAIN_LATER, format!("ADD, network policies: {why}"))
             })?;
-            let attached = self.dataplane.attach(link(&record, netns.clone())).await;
+            let attached = self.dataplane.begin_attach(link(&record, netns.clone())).await;
             if attached.is_err() {
                 self.gate.release(record.host_ifname.as_deref().unwrap_or_default()).await;
             }
             match attached {
-                Ok(wired) => return Ok((record, wired)),
+                Ok((wired, waking)) => return Ok((record, wired, waking)),
                 Err(KernelError::AddressTaken { address }) => {
                     return Err(Undone::AddressTaken(address));
                 }

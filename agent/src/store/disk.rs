@@ -1,15 +1,22 @@
 //! Replaces the state file as a whole. Decides the order of the steps; leaves what is in the file
 //! to the writer. After each step a crash leaves either the old file or the new one, and at most
 //! a temporary file that the next start removes.
+//!
+//! A large file is not written anew each time: the one that it takes the place of is kept under the
+//! temporary name, and the next write brings that one forward by what differs, syncs it and exchanges
+//! the two names. What is current is never written to, nor what somebody has opened (`readers`).
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
 use super::error::StoreError;
+use super::readers::Readers;
 
 /// What is done to the disk, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,11 +67,32 @@ pub(super) struct Failed {
 #[must_use = "dropping it takes time: do that when nobody waits"]
 pub(super) struct Retired(#[expect(dead_code, reason = "held only to be dropped")] Option<File>);
 
+/// What comes in the file's place.
+pub(super) enum Text<'a> {
+    /// All of it; the file is not to be kept.
+    Whole(&'a [u8]),
+    /// All of it; the next one may be made from it.
+    Kept(&'a [u8]),
+    /// What differs from the copy that [`Disk::has_copy`] told of, with where it stands.
+    Pieces(&'a [(usize, Vec<u8>)]),
+}
+
+/// A file that we made, open, and by which number its readers are watched.
+struct Copy {
+    file: File,
+    watched: i32,
+}
+
 pub(super) struct Disk {
     path: PathBuf,
     temp: PathBuf,
     directory: PathBuf,
     gate: Gate,
+    /// The current file, where it may be kept when it is replaced.
+    current: Option<Copy>,
+    /// The one before it, under the temporary name.
+    spare: Option<Copy>,
+    readers: Readers,
     /// What the last write took for its syncs.
     synced: Duration,
 }
@@ -85,6 +113,9 @@ impl Disk {
             temp: temp.into(),
             directory,
             gate,
+            current: None,
+            spare: None,
+            readers: Readers::default(),
             synced: Duration::ZERO,
         };
         disk.remove_temp();
@@ -105,13 +136,31 @@ impl Disk {
         self.synced
     }
 
+    /// Whether the file that was current before this one is there, and nobody else's.
+    pub(super) fn has_copy(&mut self) -> bool {
+        let watched = self.spare.as_ref().map(|spare| spare.watched);
+        let free = watched.is_some_and(|watched| self.readers.left_alone(watched));
+        if !free && let Some(watched) = watched {
+            self.spare = None;
+            self.readers.forget(watched);
+        }
+        free
+    }
+
     /// Puts `content` in the place of the file, durably.
     pub(super) fn replace(&mut self, content: &[u8]) -> Result<Retired, Failed> {
+        self.renew(&Text::Whole(content))
+    }
+
+    /// The same with a text that may come to be in several ways.
+    pub(super) fn renew(&mut self, text: &Text<'_>) -> Result<Retired, Failed> {
         let mut step = Step::Create;
         self.synced = Duration::ZERO;
-        match self.try_replace(content, &mut step) {
+        match self.try_renew(text, &mut step) {
             Ok(retired) => Ok(retired),
             Err(error) => {
+                // Which of the two is current after a crash nobody knows: neither is written to.
+                self.forget_copies();
                 let replaced = step == Step::SyncDirectory;
                 if !replaced {
                     // On a full disk this gives the space back.
@@ -123,31 +172,73 @@ impl Disk {
         }
     }
 
-    fn try_replace(&mut self, content: &[u8], step: &mut Step) -> io::Result<Retired> {
+    fn try_renew(&mut self, text: &Text<'_>, step: &mut Step) -> io::Result<Retired> {
         let mut enter = |next: Step| {
             *step = next;
             (self.gate)(next)
         };
-        enter(Step::Create)?;
-        let mut file = create(&self.temp)?;
-        enter(Step::Write)?;
-        file.write_all(content)?;
+        let copy = self.spare.take();
+        let (file, watched) = match (text, copy) {
+            (Text::Pieces(pieces), Some(Copy { file, watched })) => {
+                enter(Step::Write)?;
+                for (at, piece) in *pieces {
+                    file.write_all_at(piece, u64::try_from(*at).unwrap_or(u64::MAX))?;
+                }
+                (file, Some(watched))
+            }
+            (Text::Pieces(_), None) => return Err(io::Error::other("no copy to bring forward")),
+            (Text::Whole(content) | Text::Kept(content), copy) => {
+                if let Some(copy) = copy {
+                    self.readers.forget(copy.watched);
+                }
+                enter(Step::Create)?;
+                let mut file = create(&self.temp)?;
+                enter(Step::Write)?;
+                file.write_all(content)?;
+                let kept = matches!(text, Text::Kept(_));
+                (file, kept.then(|| self.readers.watch(&self.temp)).flatten())
+            }
+        };
         enter(Step::Sync)?;
         self.synced += timed(|| file.sync_all())?;
         enter(Step::Rename)?;
-        // There is none before the first write; that it cannot be opened otherwise costs only time.
-        let retired = Retired(File::open(&self.path).ok());
-        std::fs::rename(&self.temp, &self.path)?;
+        let retired = match self.current.take() {
+            Some(before) if watched.is_some() && exchange(&self.temp, &self.path).is_ok() => {
+                self.spare = Some(before);
+                Retired(None)
+            }
+            before => {
+                // There is none before the first write; that it cannot be opened otherwise costs
+                // only time.
+                let retired = Retired(File::open(&self.path).ok());
+                std::fs::rename(&self.temp, &self.path)?;
+                if let Some(before) = before {
+                    self.readers.forget(before.watched);
+                }
+                retired
+            }
+        };
+        self.current = watched.map(|watched| Copy { file, watched });
         enter(Step::SyncDirectory)?;
         let directory = File::open(&self.directory)?;
         self.synced += timed(|| directory.sync_all())?;
         Ok(retired)
     }
 
+    fn forget_copies(&mut self) {
+        for copy in self.current.take().into_iter().chain(self.spare.take()) {
+            self.readers.forget(copy.watched);
+        }
+    }
+
     /// Best effort: if it cannot go now, `create` meets it again.
     fn remove_temp(&self) {
         let _ = std::fs::remove_file(&self.temp);
     }
+}
+
+fn exchange(one: &Path, other: &Path) -> rustix::io::Result<()> {
+    renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)
 }
 
 fn timed(act: impl FnOnce() -> io::Result<()>) -> io::Result<Duration> {

@@ -2,8 +2,10 @@
 //! the file's shape, what is refused when it is read, and how changes become durable; leaves what
 //! an entry means to `pods` and the addresses to `ipam`.
 //!
-//! The file is always whole and current: a change is a new file beside it, synced, renamed over
-//! it, and the directory synced. One thread writes. Whatever arrives while it writes shares the
+//! The file is always whole and current: a change is another file beside it, synced, renamed over
+//! it, and the directory synced. That other file is a new one while the state is small, and later the
+//! one that was current before, brought forward (`disk`): a change then costs the same whatever the
+//! number of pods. One thread writes. Whatever arrives while it writes shares the
 //! next write (group commit), so fifty pods at once are a few writes and not fifty, and nobody
 //! waits for more than the write under way and one of its own.
 //!
@@ -19,6 +21,8 @@ mod disk;
 mod error;
 mod handle;
 mod keepsake;
+mod pages;
+mod readers;
 mod writer;
 
 pub use allocation::{Allocation, Key, State};

@@ -1,11 +1,11 @@
 //! The one thread that writes the state file. Decides which changes share a write and what
 //! becomes of them when it fails; leaves the steps of a write to `disk`.
 //!
-//! Each entry is kept as the bytes of its line, made once by whoever changed it: a write is
-//! concatenation. What is in memory is what is on disk: a group that could not be written is
+//! Each entry is kept as the bytes of its line, made once by whoever changed it; where it stands in
+//! the file is `pages`' to say. What is in memory is what is on disk: a group that could not be written is
 //! undone here before its waiters hear of it, and the next group starts from there.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,9 +14,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::allocation::Key;
 use super::decode::VERSION;
-use super::disk::{Disk, Failed, Retired};
+use super::disk::{Disk, Failed, Retired, Text};
 use super::error::StoreError;
 use super::handle::Tally;
+use super::pages::Pages;
 use crate::metrics::StoreTimes;
 
 /// One change and who waits for it.
@@ -28,9 +29,9 @@ pub(super) struct Change {
 }
 
 pub(super) struct Writer {
-    /// Everything up to the first entry.
-    head: Vec<u8>,
-    lines: BTreeMap<Key, Box<[u8]>>,
+    pages: Pages,
+    /// Blocks in which the copy that the disk keeps is not what the file is.
+    behind: BTreeSet<usize>,
     disk: Disk,
     tally: Arc<Tally>,
     times: StoreTimes,
@@ -42,7 +43,7 @@ impl Writer {
     pub(super) fn new(
         node: &str,
         extra: &Map<String, Value>,
-        lines: BTreeMap<Key, Box<[u8]>>,
+        lines: Vec<(Key, Box<[u8]>)>,
         disk: Disk,
         tally: Arc<Tally>,
         times: StoreTimes,
@@ -52,8 +53,9 @@ impl Writer {
             head.push_str(&format!(",{}:{value}", Value::from(key.as_str())));
         }
         head.push_str(",\"allocations\":[");
-        tally.entries(lines.len());
-        Self { head: head.into_bytes(), lines, disk, tally, times, buffer: Vec::new() }
+        let pages = Pages::new(head.into_bytes(), lines);
+        tally.entries(pages.len());
+        Self { pages, behind: BTreeSet::new(), disk, tally, times, buffer: Vec::new() }
     }
 
     /// Until the last handle is gone and all that it sent is done.
@@ -71,10 +73,7 @@ impl Writer {
         let mut undo = Vec::with_capacity(group.len());
         let mut waiters = Vec::with_capacity(group.len());
         for Change { key, line, done } in group {
-            let before = match line {
-                Some(line) => self.lines.insert(key.clone(), line),
-                None => self.lines.remove(&key),
-            };
+            let before = self.pages.set(key.clone(), line);
             undo.push((key, before));
             waiters.push(done);
         }
@@ -82,13 +81,10 @@ impl Writer {
         if outcome.is_err() {
             // Newest first, so that two changes of one key end at what was before both.
             for (key, before) in undo.into_iter().rev() {
-                match before {
-                    Some(line) => self.lines.insert(key, line),
-                    None => self.lines.remove(&key),
-                };
+                self.pages.set(key, before);
             }
         }
-        self.tally.entries(self.lines.len());
+        self.tally.entries(self.pages.len());
         let (outcome, retired) = match outcome {
             Ok(retired) => (Ok(()), Some(retired)),
             Err(failed) if failed.replaced => {
@@ -106,22 +102,33 @@ impl Writer {
     }
 
     fn write(&mut self) -> Result<Retired, Failed> {
-        let mut content = std::mem::take(&mut self.buffer);
-        content.clear();
-        content.extend_from_slice(&self.head);
-        for (i, line) in self.lines.values().enumerate() {
-            content.extend_from_slice(if i == 0 { b"\n" } else { b",\n" });
-            content.extend_from_slice(line);
-        }
-        content.extend_from_slice(b"\n]}\n");
         let start = Instant::now();
-        let outcome = self.disk.replace(&content);
+        let outcome = self.renew();
         let took = start.elapsed();
         self.tally.wrote(outcome.is_ok(), took);
         // A write that failed halfway says nothing of how long one takes.
         if outcome.is_ok() {
             self.times.wrote(took, self.disk.synced());
         }
+        outcome
+    }
+
+    fn renew(&mut self) -> Result<Retired, Failed> {
+        let moved = self.pages.tighten();
+        let dirty = self.pages.take_dirty();
+        let mut content = std::mem::take(&mut self.buffer);
+        content.clear();
+        let outcome = if self.pages.is_small() {
+            self.pages.compact(&mut content);
+            self.disk.renew(&Text::Whole(&content))
+        } else if self.disk.has_copy() && !moved {
+            let pieces = self.pages.pieces(&self.behind.union(&dirty).copied().collect());
+            self.disk.renew(&Text::Pieces(&pieces))
+        } else {
+            self.pages.whole(&mut content);
+            self.disk.renew(&Text::Kept(&content))
+        };
+        self.behind = dirty;
         self.buffer = content;
         outcome
     }

@@ -7,7 +7,7 @@
 //! | [`results`], [`regression`] | a run as a file, and whether it is worse than the recorded one |
 //! | [`machine`] | what was measured on |
 //! | [`instructions`], [`size`] | what valgrind counts; bytes on disk |
-//! | [`bgp`], [`agent`], [`policy`] | the stopwatches |
+//! | [`bgp`], [`agent`], [`policy`], [`runtime`] | the stopwatches |
 
 pub mod agent;
 pub mod bgp;
@@ -19,6 +19,7 @@ pub mod policy;
 pub mod regression;
 pub mod report;
 pub mod results;
+pub mod runtime;
 pub mod samples;
 pub mod size;
 pub mod table;

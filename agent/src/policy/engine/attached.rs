@@ -100,7 +100,9 @@ impl Engine {
         if local.is_none() {
             self.let_go(ifname);
         }
-        self.change_pods(&keys, |engine| engine.place(ifname, local));
+        // The pod's other links have what they had: many may have one name, or none.
+        let link = std::slice::from_ref(ifname);
+        self.change_pods(link, &keys, |engine| engine.place(ifname, local));
         self.isolate(std::slice::from_ref(ifname));
     }
 
@@ -153,43 +155,48 @@ impl Engine {
         }
     }
 
-    /// What a pod has by all that is known of it: by its attachments, and by the API server. What is
-    /// known here of an attachment is newer than what comes around by the API server, if both
-    /// speak of the same pod (and not of two that had the name one after the other).
-    pub(super) fn held(&self, pod: &PodKey) -> Vec<Held> {
-        let namespace = self.kinds.namespace(&pod.namespace);
-        let kind = |labels: &Arc<Labels>, ports: &Arc<[NamedPort]>| KindKey {
-            namespace: namespace.clone(),
-            labels: labels.clone(),
-            ports: ports.clone(),
-        };
+    /// What a pod has by all that is known of it: by its attachments, and by the API server.
+    fn held(&self, pod: &PodKey) -> Vec<Held> {
         let links = self.links.get(pod).into_iter().flatten();
-        let locals = links.filter_map(|link| Some(&self.attached.get(link)?.local));
-        let mut held = Vec::new();
-        for local in locals.clone().filter(|local| local.known) {
-            let kind = kind(&local.labels, &local.ports);
-            held.extend(local.addresses.iter().map(|address| {
-                let shared = local.shared.contains(address);
-                let rank = if shared { Rank::Here } else { Rank::Given };
-                Held { address: *address, kind: kind.clone(), rank }
-            }));
-        }
-        let mut hold = |addresses: &[IpAddr], kind: &KindKey, rank: Rank| {
-            let one = |address: &IpAddr| Held { address: *address, kind: kind.clone(), rank };
-            held.extend(addresses.iter().map(one));
+        links.flat_map(|link| self.given(link)).chain(self.told(pod)).collect()
+    }
+
+    /// What the pod behind a link has by that.
+    pub(super) fn given(&self, link: &str) -> Vec<Held> {
+        let attached = self.attached.get(link).map(|attached| &attached.local);
+        let Some(local) = attached.filter(|local| local.known) else { return Vec::new() };
+        let kind = self.kind(&local.key, &local.labels, &local.ports);
+        let held = local.addresses.iter().map(|address| {
+            let shared = local.shared.contains(address);
+            let rank = if shared { Rank::Here } else { Rank::Given };
+            Held { address: *address, kind: kind.clone(), rank }
+        });
+        held.collect()
+    }
+
+    /// What a pod has by the API server. What is known here of an attachment is newer than what
+    /// comes around that way, if both speak of the same pod (and not of two that had the name one
+    /// after the other).
+    pub(super) fn told(&self, pod: &PodKey) -> Vec<Held> {
+        let Some(peer) = self.cluster.peers.get(pod) else { return Vec::new() };
+        let links = self.links.get(pod).into_iter().flatten();
+        let mut locals = links.filter_map(|link| Some(&self.attached.get(link)?.local));
+        let same =
+            |local: &&Local| peer.addresses.iter().any(|address| local.addresses.contains(address));
+        let kind = match locals.find(same) {
+            Some(local) => self.kind(pod, &local.labels, &local.ports),
+            None => self.kind(pod, &peer.labels, &peer.ports),
         };
-        if let Some(peer) = self.cluster.peers.get(pod) {
-            let same = |local: &&super::Local| {
-                peer.addresses.iter().any(|address| local.addresses.contains(address))
-            };
-            let kind = match locals.clone().find(same) {
-                Some(local) => kind(&local.labels, &local.ports),
-                None => kind(&peer.labels, &peer.ports),
-            };
-            hold(&peer.addresses, &kind, Rank::Own);
-            hold(&peer.claimed, &kind, Rank::Claim);
-        }
-        held
+        let own = peer.addresses.iter().map(|address| (address, Rank::Own));
+        let claimed = peer.claimed.iter().map(|address| (address, Rank::Claim));
+        let hold =
+            |(address, rank): (&IpAddr, Rank)| Held { address: *address, kind: kind.clone(), rank };
+        own.chain(claimed).map(hold).collect()
+    }
+
+    fn kind(&self, pod: &PodKey, labels: &Arc<Labels>, ports: &Arc<[NamedPort]>) -> KindKey {
+        let namespace = self.kinds.namespace(&pod.namespace);
+        KindKey { namespace, labels: labels.clone(), ports: ports.clone() }
     }
 
     /// Holds the pods behind these links against what policies say now.

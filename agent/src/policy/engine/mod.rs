@@ -110,7 +110,7 @@ impl Engine {
         // A list of everything is taken in parts, so that it needs little memory at a time.
         for some in cluster.peers.differing(&before.peers).chunks(AT_ONCE) {
             self.cluster = before.clone();
-            self.change_pods(some, |engine| engine.cluster = cluster.clone());
+            self.change_pods(&[], some, |engine| engine.cluster = cluster.clone());
         }
         self.cluster = cluster.clone();
     }
@@ -188,11 +188,15 @@ impl Engine {
         }
     }
 
-    /// Pods of these names are others after the change than before.
-    fn change_pods(&mut self, pods: &[PodKey], change: impl FnOnce(&mut Self)) {
-        let before: Vec<Held> = pods.iter().flat_map(|pod| self.held(pod)).collect();
+    /// Behind these links, and told of pods of these names, are others after the change than before.
+    fn change_pods(&mut self, links: &[Arc<str>], pods: &[PodKey], change: impl FnOnce(&mut Self)) {
+        let held = |engine: &Self| -> Vec<Held> {
+            let given = links.iter().flat_map(|link| engine.given(link));
+            given.chain(pods.iter().flat_map(|pod| engine.told(pod))).collect()
+        };
+        let before = held(self);
         change(self);
-        let after: Vec<Held> = pods.iter().flat_map(|pod| self.held(pod)).collect();
+        let after = held(self);
         let dirty: BTreeSet<IpAddr> =
             before.iter().chain(&after).map(|held| held.address).collect();
         // First what comes: a kind that stays is not forgotten and found again.

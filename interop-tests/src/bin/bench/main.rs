@@ -14,6 +14,7 @@ mod instructions;
 mod options;
 mod policy;
 mod record;
+mod runtime;
 mod speaker;
 
 use std::fs;
@@ -33,6 +34,7 @@ type Part = fn(&Run, &mut Report) -> Result<()>;
 /// The parts, by the words that `--only` takes, and what each of them is about.
 const PARTS: &[(&str, &str, Part)] = &[
     ("cni", "ADD, DEL and CHECK beside ptp, one at a time and many", cni::measure),
+    ("containerd", "pods at once through containerd, beside ptp", runtime::measure),
     (
         "event",
         "a pod's event until the ToR's kernel knows, beside birdc configure",
