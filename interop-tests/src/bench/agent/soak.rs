@@ -103,7 +103,10 @@ pub fn soak(dir: &Path, wishes: &Soak, mut look: impl FnMut(&Sample)) -> Result<
     let soaked = scene.place.explain(soaked)?;
     // The agent is still the same process, and still does what it is there for.
     ensure!(scene.place.node_mut().agent()?.pid() == pid, "another agent runs by now");
-    scene.measure(0, 1)?;
+    // After hours nobody has read the router's news, and the first reading only says so.
+    if scene.measure(0, 1).is_err() {
+        scene.measure(0, 1)?;
+    }
     scene.dismiss()?;
     Ok(soaked)
 }
@@ -154,6 +157,10 @@ fn call(
     for turn in 0.. {
         let member = first + turn % ARENA;
         for command in ["ADD", "DEL"] {
+            // Also where the calls lag behind; a pod that came goes first.
+            if stop.load(Ordering::Relaxed) && command == "ADD" {
+                return Ok(());
+            }
             while Instant::now() < next {
                 go_on()?;
                 if stop.load(Ordering::Relaxed) && command == "ADD" {
