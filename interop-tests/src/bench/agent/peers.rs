@@ -35,7 +35,7 @@ const NUMBER: u8 = 1;
 const SUMMARY: u64 = 1;
 /// Between changes, so that each finds everybody asleep.
 const PAUSE: Duration = Duration::from_millis(5);
-const SETTLED: Duration = Duration::from_secs(2);
+const SETTLED: Duration = Duration::from_secs(12);
 const MEGABYTE: f64 = (1 << 20) as f64;
 
 /// What changes took.
@@ -81,7 +81,8 @@ impl Node {
         Ok(Self { place, crowd, originated, pool: 0, used: POOL })
     }
 
-    /// Megabytes that are resident once a start is over: the agent then gives back what it took.
+    /// Megabytes that are resident at rest: ten seconds after something happened the agent gives back
+    /// what is free.
     pub fn resident(&mut self) -> Result<f64> {
         thread::sleep(SETTLED);
         Ok(self.usage()?.resident as f64 / MEGABYTE)
