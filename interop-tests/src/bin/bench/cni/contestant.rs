@@ -10,6 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow, ensure};
 use rack::binaries::tool;
 use rack::manifests::node_config;
+use rack::names;
 use rack::netns::Netns;
 use rack::network::PluginUnderTest;
 use rack::node::{Builder, Node};
@@ -196,7 +197,8 @@ impl Contestant {
 
 fn pods(count: usize) -> Result<Vec<Pod>> {
     let namespaces = Netns::many("pod", count)?;
-    Ok(namespaces.into_iter().map(|netns| Pod::in_netns("pod", netns)).collect())
+    // Each has a name of its own, as pods have.
+    Ok(namespaces.into_iter().map(|netns| Pod::in_netns(&names::unique("pod"), netns)).collect())
 }
 
 fn milliseconds(since: Instant) -> f64 {
