@@ -124,7 +124,8 @@ static:
 plugin:
 	@has() { [[ -d $$(rustc --print target-libdir --target $(MUSL)) ]]; }; \
 	has || { echo "==> installing Rust's $(MUSL) (rustup)"; rustup target add $(MUSL) || true; }; \
-	if has; then $(subst $(TRIPLE),$(MUSL),$(STATIC_BUILD)) -p flock-cni --bins; \
+	if has; then RUSTFLAGS="$(STATIC_FLAGS) -C relocation-model=static" \
+	    $(CARGO) build --release --locked --target $(MUSL) -p flock-cni --bins; \
 	  mkdir -p $(STATIC); install -m 755 target/$(MUSL)/release/flock $(STATIC)/flock; \
 	else echo "==> no $(MUSL) to be had: the plugin is built with glibc"; $(STATIC_BUILD) -p flock-cni --bins; fi
 

@@ -5,9 +5,10 @@
 //! that nobody used. Here nearly everything happens on one thread, so all share one region, and what
 //! a start or a burst of changes leaves behind is given back once it is over.
 //!
-//! So is the code that only a start needs: of the program's text the kernel maps sixteen pages around
-//! each that is used, 10 MB in all, of which a node that goes about its work uses some 4. What is let
-//! go is still in the page cache, and what is needed again is mapped again, a microsecond for each 64 KB.
+//! So is, once, the code that only a start needs: of the program's text the kernel maps sixteen pages
+//! around each that is used, 10 MB in all, of which a node that goes about its work uses some 4. What is
+//! let go is still in the page cache, and what is needed again is mapped again, a microsecond for each
+//! 64 KB. That is done when the start is over and never again: a node at work keeps what it works with.
 //!
 //! Decides when; how is the C library's and the kernel's. One of the two files of the workspace with
 //! `unsafe` in them.
@@ -39,23 +40,27 @@ pub fn share() {
     }
 }
 
-/// Gives back what is free, now and then.
+/// Gives back what is free, now and then. Some milliseconds for a large heap, on a thread of its own.
 pub async fn keep(mut news: Listener) {
     tokio::time::sleep(STARTED).await;
+    let_go_of_the_start();
     loop {
-        give_back();
+        // It cannot fail, and if it did, nothing would be lost by it.
+        let _ = tokio::task::spawn_blocking(give_back).await;
         news.next().await;
         tokio::time::sleep(QUIET).await;
     }
 }
 
-/// Gives back what is free. Some milliseconds for a large heap, so not on the way of anything.
-pub fn give_back() {
+fn give_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes the library's own lock, and touches only what nobody has.
     unsafe {
         libc::malloc_trim(0);
     }
+}
+
+fn let_go_of_the_start() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     for text in texts(&maps) {
         let length = text.end - text.start;
@@ -96,7 +101,7 @@ mod tests {
                     7f71-7f72 rwxp 00008000 fd:00 77 /usr/bin/flock-agent\n\
                     7f73-7f74 r-xp 00000000 00:00 0\n\
                     7f75-7f76 r-xp 00000000 00:00 0 [vdso]\n";
-        assert_eq!(texts(maps).collect::<Vec<_>>(), [0x7f6a..0x7f70]);
+        assert!(texts(maps).eq([0x7f6a..0x7f70].into_iter()), "{:?}", texts(maps).next());
     }
 
     #[test]
@@ -104,6 +109,7 @@ mod tests {
         share();
         let kept: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
         give_back();
+        let_go_of_the_start();
         assert_eq!(kept.iter().map(String::len).sum::<usize>(), 10 + 2 * 90 + 3 * 900);
     }
 }
