@@ -1,9 +1,11 @@
 //! One plugin in the race: its node, the pods that are there all the time, and
 //! those that come and go under the stopwatch.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -17,6 +19,7 @@ use rack::node::{Builder, Node};
 use rack::plugin::execute;
 use rack::pod::Pod;
 use rack::wait::{PATIENCE, go_on, until};
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// Prefixes with room for thousands of pods.
@@ -31,7 +34,9 @@ pub(crate) struct Contestant {
     /// What the table calls it.
     pub(crate) name: String,
     program: PathBuf,
-    input: Vec<u8>,
+    config: Value,
+    /// What the pods that come and go were answered, for CHECK.
+    answers: Mutex<HashMap<String, Value>>,
     crowd: Vec<Pod>,
     arena: Vec<Pod>,
     /// Interfaces of a node without pods.
@@ -69,7 +74,8 @@ impl Contestant {
         let mut contestant = Self {
             name: name.to_owned(),
             program: network.program()?,
-            input: network.single("1.0.0").to_string().into_bytes(),
+            config: network.single("1.0.0"),
+            answers: Mutex::default(),
             crowd: Vec::new(),
             arena: pods(arena)?,
             bare: 0,
@@ -124,11 +130,11 @@ impl Contestant {
 
     fn repeat(&self, program: &Path, command: &str, count: usize) -> Result<Vec<f64>> {
         let pod = self.arena.first().context("no pod to pretend with")?;
-        let call = pod.call(command);
+        let (call, input) = (pod.call(command), self.input(command, pod));
         self.node.netns().within(|| {
             let once = |_| {
                 let start = Instant::now();
-                let _answer = execute(program, &call, &self.input)?;
+                let _answer = execute(program, &call, &input)?;
                 Ok(milliseconds(start))
             };
             (0..count).map(once).collect()
@@ -155,11 +161,30 @@ impl Contestant {
     fn time(&self, command: &str, pod: &Pod) -> Result<f64> {
         go_on()?;
         let call = pod.call(command);
+        let input = self.input(command, pod);
         let start = Instant::now();
-        let answer = execute(&self.program, &call, &self.input)?;
+        let answer = execute(&self.program, &call, &input)?;
         let elapsed = milliseconds(start);
-        answer.map_err(|error| anyhow!(error).context(format!("{command} by {}", self.name)))?;
+        let answer = answer
+            .map_err(|error| anyhow!(error).context(format!("{command} by {}", self.name)))?;
+        if command == "ADD" {
+            self.answers().insert(pod.container_id.clone(), answer);
+        }
         Ok(elapsed)
+    }
+
+    /// The network's configuration, for CHECK with what ADD answered (CNI spec 1.0.0, "CHECK").
+    fn input(&self, command: &str, pod: &Pod) -> Vec<u8> {
+        let mut config = self.config.clone();
+        if let (Some(config), "CHECK") = (config.as_object_mut(), command) {
+            let answer = self.answers().get(&pod.container_id).cloned();
+            config.insert("prevResult".to_owned(), answer.unwrap_or_default());
+        }
+        config.to_string().into_bytes()
+    }
+
+    fn answers(&self) -> MutexGuard<'_, HashMap<String, Value>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shares calls among threads that are inside the node's namespace.
