@@ -102,7 +102,11 @@ impl Client {
         }
         let mut pod = Message::default();
         pod.bytes(1, &metadata.0);
-        pod.text(2, &config.name).text(3, &config.log_directory.to_string_lossy());
+        // A pod of the node's own network has its host name, too.
+        if !config.host_network {
+            pod.text(2, &config.name);
+        }
+        pod.text(3, &config.log_directory.to_string_lossy());
         for (container_port, host_port) in &config.host_ports {
             let mut mapping = Message::default();
             mapping.number(2, u64::from(*container_port)).number(3, u64::from(*host_port));

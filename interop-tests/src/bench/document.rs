@@ -32,7 +32,8 @@ fn facts(run: &Results) -> String {
     let (targets, met) = run.targets();
     let minutes = short(run.seconds as f64 / 60.0);
     let mut line = |name: &str, value: &str| text.push_str(&format!("| {name} | {value} |\n"));
-    line("taken", &format!("{}, in {minutes} minutes, of commit {}", run.taken, run.commit));
+    let extent = if run.quick { "a quick run" } else { "a full run" };
+    line("taken", &format!("{}, {extent} of {minutes} minutes, commit {}", run.taken, run.commit));
     line("targets", &format!("{met} of {targets} met"));
     for facts in [&run.machine, &run.versions] {
         for (name, value) in facts.as_object().into_iter().flatten() {
