@@ -101,7 +101,8 @@ mod tests {
                     7f71-7f72 rwxp 00008000 fd:00 77 /usr/bin/flock-agent\n\
                     7f73-7f74 r-xp 00000000 00:00 0\n\
                     7f75-7f76 r-xp 00000000 00:00 0 [vdso]\n";
-        assert!(texts(maps).eq([0x7f6a..0x7f70].into_iter()), "{:?}", texts(maps).next());
+        let found: Vec<_> = texts(maps).map(|text| (text.start, text.end)).collect();
+        assert_eq!(found, [(0x7f6a, 0x7f70)]);
     }
 
     #[test]
