@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use super::once::Once;
 use super::peer::{self, PodAddress};
 use super::ports::{self, Container};
 use super::{PeerPod, PodFacts, PodKey};
@@ -36,9 +37,9 @@ struct Metadata {
     #[serde(default)]
     uid: Option<String>,
     #[serde(default)]
-    annotations: Option<BTreeMap<String, Option<String>>>,
+    annotations: Option<Once>,
     #[serde(default)]
-    labels: Option<BTreeMap<String, Option<String>>>,
+    labels: Option<Once>,
     #[serde(default)]
     owner_references: Option<Vec<Owner>>,
     #[serde(default)]
@@ -161,15 +162,15 @@ fn facts(pod: PodManifest) -> Result<(PodFacts, Option<PeerPod>), String> {
 }
 
 /// In YAML a value may be left out; the key is there nevertheless.
-fn said(all: Option<BTreeMap<String, Option<String>>>) -> impl Iterator<Item = (String, String)> {
-    all.unwrap_or_default().into_iter().map(|(name, value)| (name, value.unwrap_or_default()))
+fn said(all: Option<Once>) -> impl Iterator<Item = (String, String)> {
+    all.unwrap_or_default().0.into_iter().map(|(name, value)| (name, value.unwrap_or_default()))
 }
 
 /// The `app` of `ip-algo`; the rule is IPAM's.
 fn app_of(metadata: &Metadata) -> String {
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
     let controller = owners.iter().find(|owner| owner.controller == Some(true));
-    let hash = metadata.labels.as_ref().and_then(|labels| labels.get("pod-template-hash"));
+    let hash = metadata.labels.as_ref().and_then(|labels| labels.0.get("pod-template-hash"));
     let controller = controller.map(|owner| (owner.kind.as_str(), owner.name.as_str()));
     ipam::app_name(controller, hash.and_then(Option::as_deref), &metadata.name).to_owned()
 }
@@ -229,6 +230,18 @@ mod tests {
             assert_eq!(one(flow).key.name, "a", "{flow}");
         }
         assert!(parse(r#"{"metadata": {"name": "a"}"#).is_err() && parse("{}").is_err());
+    }
+
+    #[test]
+    fn a_key_that_stands_twice_is_refused_in_json_as_in_yaml() {
+        for twice in [
+            r#"{"metadata": {"name": "a", "annotations": {"k": "1", "k": "2"}}}"#,
+            r#"{"metadata": {"name": "a", "labels": {"k": "1", "k": "2"}}}"#,
+            r#"{"metadata": {"name": "a", "name": "b"}}"#,
+        ] {
+            let yaml = described(&format!("---\n{twice}"));
+            assert_eq!(described(twice).is_err(), yaml.is_err(), "{twice}: {yaml:?}");
+        }
     }
 
     #[test]

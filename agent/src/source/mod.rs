@@ -10,6 +10,7 @@ mod files;
 mod folder;
 pub mod kubernetes;
 pub mod manifest;
+mod once;
 mod peer;
 mod pods;
 mod ports;

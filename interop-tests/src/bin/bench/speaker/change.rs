@@ -100,8 +100,8 @@ fn single(originated: usize, ours: &Times, [floor, relay, bird]: [&Times; 3], re
     for (verb, pick) in picks {
         let name = format!("speaker: {verb} to the ToR's kernel, {originated} originated");
         let ours = pick(ours);
-        report.add(Row::beside(&name, ours, "floor", pick(floor)));
-        report.add(Row::beside(&name, ours, "floor behind a pipe", pick(relay)).at_most(2.0));
+        report.add(Row::beside(&name, ours, "floor", pick(floor)).at_most(2.0));
+        report.add(Row::beside(&name, ours, "floor behind a pipe", pick(relay)));
         report.add(Row::beside(&name, ours, "birdc configure", pick(bird)).at_most(0.1));
         let tails = (ours.tail(), pick(floor).tail());
         report.add(
