@@ -8,6 +8,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+/// A job that a thread has taken. It has its place in the queue until it is done, so that who asks
+/// knows whether anybody is at work.
+pub(crate) struct Taken<J> {
+    pub(crate) job: J,
+    pub(crate) place: OwnedSemaphorePermit,
+}
+
 /// The threads' end.
 pub(crate) struct Jobs<J> {
     waiting: Mutex<Waiting<J>>,
@@ -24,13 +31,14 @@ struct Waiting<J> {
 pub(crate) struct Callers<J> {
     jobs: Arc<Jobs<J>>,
     room: Arc<Semaphore>,
+    places: usize,
 }
 
-/// A queue for `room` jobs.
+/// A queue for `room` jobs, those that are being done included.
 pub(crate) fn queue<J>(room: usize) -> (Callers<J>, Arc<Jobs<J>>) {
     let waiting = Waiting { jobs: VecDeque::new(), closed: false };
     let jobs = Arc::new(Jobs { waiting: Mutex::new(waiting), came: Condvar::new() });
-    (Callers { jobs: Arc::clone(&jobs), room: Arc::new(Semaphore::new(room)) }, jobs)
+    (Callers { jobs: Arc::clone(&jobs), room: Arc::new(Semaphore::new(room)), places: room }, jobs)
 }
 
 impl<J> Jobs<J> {
@@ -39,11 +47,11 @@ impl<J> Jobs<J> {
     }
 
     /// Waits for the next one; `None` when there are no callers any more.
-    pub(crate) fn next(&self) -> Option<J> {
+    pub(crate) fn next(&self) -> Option<Taken<J>> {
         let mut waiting = self.lock();
         loop {
-            if let Some((job, _room)) = waiting.jobs.pop_front() {
-                return Some(job);
+            if let Some((job, place)) = waiting.jobs.pop_front() {
+                return Some(Taken { job, place });
             }
             if waiting.closed {
                 return None;
@@ -63,6 +71,11 @@ impl<J> Jobs<J> {
 }
 
 impl<J> Callers<J> {
+    /// Whether no job waits, and none is being done.
+    pub(crate) fn are_idle(&self) -> bool {
+        self.room.available_permits() == self.places
+    }
+
     /// Waits for room, and adds a job; dropped where nobody would do it.
     pub(crate) async fn add(&self, job: J) {
         let Ok(room) = Arc::clone(&self.room).acquire_owned().await else { return };
@@ -110,11 +123,28 @@ mod tests {
             tokio::pin!(third);
             let full = tokio::time::timeout(std::time::Duration::ZERO, &mut third).await;
             assert!(full.is_err(), "there is room for two");
-            assert_eq!(jobs.next(), Some(1));
+            let first = jobs.next().unwrap();
+            assert_eq!(first.job, 1);
+            let full = tokio::time::timeout(std::time::Duration::ZERO, &mut third).await;
+            assert!(full.is_err(), "the first is being done");
+            drop(first.place);
             third.await;
         }
         drop(callers);
-        assert_eq!((jobs.next(), jobs.next(), jobs.next()), (Some(2), Some(3), None));
+        let mut next = || jobs.next().map(|taken| taken.job);
+        assert_eq!((next(), next(), next()), (Some(2), Some(3), None));
+    }
+
+    #[tokio::test]
+    async fn nobody_is_idle_while_a_job_waits_or_is_being_done() {
+        let (callers, jobs) = queue(2);
+        assert!(callers.are_idle());
+        callers.add(1).await;
+        assert!(!callers.are_idle(), "it waits");
+        let taken = jobs.next().unwrap();
+        assert!(!callers.are_idle(), "it is being done");
+        drop(taken.place);
+        assert!(callers.are_idle());
     }
 
     #[tokio::test]
@@ -134,6 +164,6 @@ mod tests {
         let (callers, jobs) = queue::<u8>(1);
         let thread = std::thread::spawn(move || jobs.next());
         drop(callers);
-        assert_eq!(thread.join().unwrap(), None);
+        assert!(thread.join().unwrap().is_none());
     }
 }

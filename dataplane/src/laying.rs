@@ -31,6 +31,8 @@ use crate::worker::{Pool, Worker};
 /// Wishes in one job. Pods wait for the same threads, and the monitor has to
 /// read an event for each.
 const PART: usize = 1024;
+/// Wishes that are a brief job.
+const FEW: usize = 4;
 
 /// What is to become of one route of the node's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +90,9 @@ pub(crate) async fn lay_all(
     let mut verdicts = Vec::with_capacity(wishes.len());
     while !wishes.is_empty() {
         let rest = wishes.split_off(wishes.len().min(PART));
-        verdicts.extend(pool.run(move |worker| lay_part(worker, &wishes)).await?);
+        let few = wishes.len() <= FEW;
+        let lay = move |worker: &mut Worker| lay_part(worker, &wishes);
+        verdicts.extend(if few { pool.run_brief(lay).await? } else { pool.run(lay).await? });
         wishes = rest;
     }
     pool.count(&verdicts);

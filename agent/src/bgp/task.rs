@@ -191,11 +191,15 @@ impl Task {
             }
         };
         tokio::select! {
-            changed = changes.changed() => match changed {
-                Ok(()) if self.is_followed() => return false,
-                Ok(()) => self.look_soon(Duration::ZERO),
-                Err(_) => self.ended = true,
-            },
+            changed = changes.changed() => {
+                // Those first who have to tell peers of the same news.
+                tokio::task::yield_now().await;
+                match changed {
+                    Ok(()) if self.is_followed() => return false,
+                    Ok(()) => self.look_soon(Duration::ZERO),
+                    Err(_) => self.ended = true,
+                }
+            }
             () = self.around.wake.notified() => self.look_soon(SPACING),
             () = self.around.reconciler.announces_more() => {
                 self.reports.look_soon(Instant::now());

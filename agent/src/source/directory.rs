@@ -74,6 +74,8 @@ pub(super) struct Directory {
     pool: Pool,
     pods: Pods,
     peers: Shards<PodKey, Arc<PeerPod>>,
+    /// What policies need of pods while there are none, made once: it is part of every picture.
+    nobody: Shards<PodKey, Arc<PeerPod>>,
     policies: Arc<BTreeMap<PolicyKey, Arc<Policy>>>,
     namespaces: Arc<BTreeMap<String, Arc<Labels>>>,
 }
@@ -90,6 +92,7 @@ impl Directory {
             pool: Pool::default(),
             pods: Pods::default(),
             peers: Shards::default(),
+            nobody: Shards::default(),
             policies: Arc::default(),
             namespaces: Arc::default(),
         };
@@ -160,7 +163,7 @@ impl Directory {
         Cluster {
             policies: self.policies.clone(),
             namespaces: self.namespaces.clone(),
-            peers: if wanted { self.peers.clone() } else { Shards::default() },
+            peers: if wanted { &self.peers } else { &self.nobody }.clone(),
             complete: true,
             problems: Arc::new(self.policy_problems()),
         }

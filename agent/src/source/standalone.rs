@@ -111,6 +111,8 @@ async fn follow(
             let Some(back) = look(directory, watcher.checked(), &publish).await else { return };
             directory = back;
         } else {
+            // Those first who have to tell others of it: arming a timer wakes the runtime once more.
+            tokio::task::yield_now().await;
             check_at.get_or_insert_with(|| Instant::now() + CHECK_AFTER);
         }
         for reply in asked {

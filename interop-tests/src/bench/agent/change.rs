@@ -146,10 +146,8 @@ impl Rack {
             for change in [Change::Installed, Change::Removed] {
                 let address = Ipv4Addr::new(10, 100 + number, 250, last);
                 let (from, to) = self.renamed.prepare(change, address)?;
-                thread::sleep(PAUSE);
-                let start = Instant::now();
-                fs::rename(from, to)?;
-                let end = self.others.until(change, 1, is_of(number))?;
+                let rename = || Ok(fs::rename(from, to)?);
+                let (start, end) = seen(rename, || self.others.until(change, 1, is_of(number)))?;
                 times.of(change).push(milliseconds(start, end));
             }
         }
@@ -174,11 +172,9 @@ impl Rack {
         go_on()?;
         let agent = self.agents.get_mut(agent).context("no such agent")?;
         let ready = agent.place.flip(member, change == Change::Installed)?;
-        thread::sleep(PAUSE);
-        let start = Instant::now();
-        ready.go()?;
-        let end = self.others.until(change, 1, is_of(agent.place.number));
-        let end = agent.place.explain(end)?;
+        let number = agent.place.number;
+        let seen = seen(|| ready.go(), || self.others.until(change, 1, is_of(number)));
+        let (start, end) = agent.place.explain(seen)?;
         match &mut agent.journal {
             Some(journal) => journal.since_news(end),
             None => Ok(milliseconds(start, end)),
@@ -258,6 +254,25 @@ impl Rack {
     pub fn dismiss(self) -> Result<()> {
         self.agents.into_iter().try_for_each(|agent| agent.place.dismiss())
     }
+}
+
+/// When something was done, and when the router's kernel told of it. Who reads its news waits for them
+/// before anything happens: a rename may go on for as long as it takes the disk to write its journal,
+/// and the news would lie unread meanwhile.
+fn seen(
+    act: impl FnOnce() -> Result<()> + Send,
+    until: impl FnOnce() -> Result<Instant>,
+) -> Result<(Instant, Instant)> {
+    thread::scope(|scope| {
+        let actor = scope.spawn(|| {
+            thread::sleep(PAUSE);
+            let start = Instant::now();
+            act().map(|()| start)
+        });
+        let end = until();
+        let start = actor.join().unwrap_or_else(|_| Err(anyhow!("who acts panicked")))?;
+        Ok((start, end?))
+    })
 }
 
 /// Flips the first pods again and again, so that the last change of each is this.
