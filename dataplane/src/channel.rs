@@ -124,16 +124,21 @@ impl Channel {
     /// The same for requests of which only a refusal is of interest: `None` where there is none. The
     /// kernel tells of each that it refuses, asked to or not, and does them in order: the last one's
     /// acknowledgement says that it is through with all. So one answer is read and not one for each,
-    /// a tenth of what a route costs.
-    pub(crate) fn refusals(&mut self, requests: &[Request]) -> Result<Vec<Option<Refusal>>, Error> {
-        let mut refusals = Vec::with_capacity(requests.len());
+    /// a tenth of what a route costs. `write` puts the message for a wish behind those before it, with
+    /// these flags beside its own and that sequence number.
+    pub(crate) fn refusals<T>(
+        &mut self,
+        wishes: &[T],
+        write: impl Fn(&mut Vec<u8>, &T, u16, u32),
+    ) -> Result<Vec<Option<Refusal>>, Error> {
+        let mut refusals = Vec::with_capacity(wishes.len());
         let mut bytes = Vec::new();
-        for part in requests.chunks(BATCH) {
+        for part in wishes.chunks(BATCH) {
             let first = self.reserve(part.len());
             bytes.clear();
-            for (place, (sequence, request)) in (1..).zip((first..).zip(part)) {
+            for (place, (sequence, wish)) in (1..).zip((first..).zip(part)) {
                 let ack = if place == part.len() { NLM_F_ACK } else { 0 };
-                write(&mut bytes, request, request.flags | NLM_F_REQUEST | ack, sequence);
+                write(&mut bytes, wish, ack, sequence);
             }
             let collector = Collector::new(first, part.len());
             let answers = self.converse(&bytes, collector, Collector::last_is_answered)?;

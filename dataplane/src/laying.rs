@@ -138,7 +138,7 @@ fn lay_distinct(host: &mut Channel, wishes: &[RouteWish]) -> Result<Vec<Verdict>
         let (created, request) = match asked {
             Ok(Asked::This(request)) => (None, request),
             Ok(Asked::Created(ways)) => {
-                let request = request::set_multipath(wish.destination(), &ways, None, Mode::Create);
+                let request = request::set_multipath(wish.destination(), &ways, Mode::Create);
                 (Some(ways), request)
             }
             Ok(Asked::Nothing) => {
@@ -187,7 +187,7 @@ fn ask(
             request::set_unreachable(destination, SUMMARY_METRIC)
         }
         RouteWish::Remove(RouteKey::Blackhole(_)) => {
-            request::remove_route(destination, RouteType::Unreachable, Some(SUMMARY_METRIC))
+            request::remove_route(destination, RouteType::Unreachable, SUMMARY_METRIC)
         }
         RouteWish::Set(NodeRoute::Anycast { address, next_hops }) if !next_hops.is_empty() => {
             return set_anycast(host, *address, next_hops, seen, tables);
@@ -195,8 +195,7 @@ fn ask(
         RouteWish::Set(NodeRoute::Anycast { address, .. })
         | RouteWish::Remove(RouteKey::Anycast(address)) => {
             if address.is_ipv6() {
-                let metric = Some(request::IPV6_METRIC);
-                request::remove_route(destination, RouteType::Unicast, metric)
+                request::remove_route(destination, RouteType::Unicast, request::IPV6_METRIC)
             } else {
                 let Some((via, index)) = anycast_hop(host, *address, seen, tables)? else {
                     return Ok(Asked::Nothing);
@@ -230,7 +229,7 @@ fn set_anycast(
     }
     match entry {
         Some(route) if is_anycast(&route) => {
-            Ok(Asked::This(request::set_multipath(destination, &ways, None, Mode::Ensure)))
+            Ok(Asked::This(request::set_multipath(destination, &ways, Mode::Ensure)))
         }
         Some(route) if !is_summary(&route) => Err(Error::AddressTaken { address }),
         _ => Ok(Asked::Created(ways)),
@@ -268,7 +267,7 @@ fn replace(host: &mut Channel, refused: Vec<Refused<'_>>) -> Result<(), Error> {
             *verdict = Err(Error::AddressTaken { address });
             continue;
         }
-        requests.push(request::set_multipath(destination, &ways, None, Mode::Ensure));
+        requests.push(request::set_multipath(destination, &ways, Mode::Ensure));
         asked.push((wish, verdict));
     }
     for ((wish, verdict), answer) in asked.into_iter().zip(host.batch(&requests)?) {

@@ -10,9 +10,13 @@
 //! created first, and that somebody's is there already refuses it. Only then
 //! the table is read, and what is ours is replaced.
 
+mod message;
+
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use netlink_packet_route::route::RouteType;
@@ -57,8 +61,9 @@ pub struct LearnedRoute {
     /// Where to.
     pub prefix: IpNet,
     /// Sorted. As a wish, none removes the route; as a finding, none means
-    /// that it is there and names no router.
-    pub next_hops: Vec<LearnedHop>,
+    /// that it is there and names no router. Shared: a full table has a few
+    /// sets of them.
+    pub next_hops: Arc<[LearnedHop]>,
 }
 
 /// The metric that a learned route to that prefix has.
@@ -112,33 +117,28 @@ fn found(route: &RouteView) -> LearnedRoute {
     let mut next_hops: Vec<LearnedHop> =
         hops.filter_map(|hop| Some(LearnedHop { via: hop.via?, dev: hop.index })).collect();
     next_hops.sort();
-    LearnedRoute { prefix: route.destination, next_hops }
+    LearnedRoute { prefix: route.destination, next_hops: next_hops.into() }
 }
 
 /// See [`crate::Dataplane::set_learned`]. An error of the whole means that the
 /// kernel could not be spoken to, and that some may be done.
 pub(crate) async fn set_all(
     pool: &Pool,
-    mut routes: Vec<LearnedRoute>,
+    routes: Arc<[LearnedRoute]>,
 ) -> Result<Vec<Result<(), Error>>, Error> {
     let mut verdicts = Vec::with_capacity(routes.len());
-    while !routes.is_empty() {
-        let rest = routes.split_off(routes.len().min(PART));
-        verdicts.extend(pool.run(move |worker| set_part(worker, routes)).await?);
-        routes = rest;
+    for start in (0..routes.len()).step_by(PART) {
+        let end = routes.len().min(start + PART);
+        let routes = Arc::clone(&routes);
+        let part =
+            move |worker: &mut Worker| set_part(worker, routes.get(start..end).unwrap_or_default());
+        verdicts.extend(pool.run(part).await?);
     }
     Ok(verdicts)
 }
 
-fn set_part(
-    worker: &mut Worker,
-    mut routes: Vec<LearnedRoute>,
-) -> Result<Vec<Result<(), Error>>, Error> {
-    for route in &mut routes {
-        route.prefix = route.prefix.trunc();
-        route.next_hops.sort();
-        route.next_hops.dedup();
-    }
+fn set_part(worker: &mut Worker, routes: &[LearnedRoute]) -> Result<Vec<Result<(), Error>>, Error> {
+    let routes = in_order(routes);
     let host = worker.host()?;
     let mut verdicts = Vec::with_capacity(routes.len());
     for run in runs(&routes, |route| route.prefix) {
@@ -147,8 +147,29 @@ fn set_part(
     Ok(verdicts)
 }
 
+/// With nothing behind a prefix's length, and next hops sorted and distinct; most are so as they come.
+fn in_order(routes: &[LearnedRoute]) -> Cow<'_, [LearnedRoute]> {
+    let sorted = |hops: &[LearnedHop]| hops.is_sorted_by(|one, next| one < next);
+    let is =
+        |route: &LearnedRoute| route.prefix == route.prefix.trunc() && sorted(&route.next_hops);
+    if routes.iter().all(is) {
+        return Cow::Borrowed(routes);
+    }
+    let put = |route: &LearnedRoute| {
+        let mut next_hops = route.next_hops.to_vec();
+        next_hops.sort();
+        next_hops.dedup();
+        LearnedRoute { prefix: route.prefix.trunc(), next_hops: next_hops.into() }
+    };
+    Cow::Owned(routes.iter().map(put).collect())
+}
+
 /// Cut where a prefix comes again, so that what is said later happens later.
 pub(crate) fn runs<T>(routes: &[T], prefix: impl Fn(&T) -> IpNet) -> Vec<&[T]> {
+    // As the agent sends them: nothing to remember.
+    if routes.is_sorted_by(|one, next| prefix(one) < prefix(next)) {
+        return vec![routes];
+    }
     let mut runs = Vec::new();
     let mut seen = HashSet::with_capacity(routes.len());
     let mut start = 0;
@@ -174,8 +195,9 @@ fn set_distinct(
     let mut verdicts: Vec<Result<(), Error>> = routes.iter().map(check).collect();
     let sound: Vec<Open<'_>> =
         routes.iter().zip(&mut verdicts).filter(|(_, verdict)| verdict.is_ok()).collect();
-    let requests: Vec<Request> = sound.iter().map(|(route, _)| wish(route, Mode::Create)).collect();
-    let refusals = host.refusals(&requests)?;
+    let refusals = host.refusals(&sound, |bytes, (route, _), flags, sequence| {
+        message::write(bytes, route, Mode::Create, flags, sequence);
+    })?;
     let mut in_the_way = Vec::new();
     for ((route, verdict), refusal) in sound.into_iter().zip(refusals) {
         let removed = route.next_hops.is_empty();
@@ -213,7 +235,6 @@ fn check(route: &LearnedRoute) -> Result<(), Error> {
 /// Replaces those that are ours; what is another's refuses them.
 fn replace(host: &mut Channel, routes: Vec<Open<'_>>) -> Result<(), Error> {
     let standing = standing(host, &routes)?;
-    let mut requests = Vec::with_capacity(routes.len());
     let mut asked = Vec::with_capacity(routes.len());
     for (route, verdict) in routes {
         let mode = match standing.get(&route.prefix) {
@@ -226,10 +247,12 @@ fn replace(host: &mut Channel, routes: Vec<Open<'_>>) -> Result<(), Error> {
             // Gone since, and perhaps another's by now.
             None => Mode::Create,
         };
-        requests.push(wish(route, mode));
-        asked.push((route, verdict));
+        asked.push((route, mode, verdict));
     }
-    for ((route, verdict), refusal) in asked.into_iter().zip(host.refusals(&requests)?) {
+    let refusals = host.refusals(&asked, |bytes, (route, mode, _), flags, sequence| {
+        message::write(bytes, route, *mode, flags, sequence);
+    })?;
+    for ((route, _, verdict), refusal) in asked.into_iter().zip(refusals) {
         if let Some(refusal) = refusal {
             *verdict = Err(refused(route, refusal));
         }
@@ -266,18 +289,9 @@ fn standing(host: &mut Channel, routes: &[Open<'_>]) -> Result<HashMap<IpNet, Ro
     Ok(standing)
 }
 
-fn wish(route: &LearnedRoute, mode: Mode) -> Request {
-    let metric = Some(metric_of(route.prefix));
-    if route.next_hops.is_empty() {
-        return request::remove_route(route.prefix, RouteType::Unicast, metric);
-    }
-    let hops: Vec<(IpAddr, u32)> = route.next_hops.iter().map(|hop| (hop.via, hop.dev)).collect();
-    request::set_multipath(route.prefix, &hops, metric, mode)
-}
-
 fn refused(route: &LearnedRoute, refusal: Refusal) -> Error {
     let prefix = route.prefix;
-    let what = match route.next_hops.as_slice() {
+    let what = match &*route.next_hops {
         [] => format!("remove learned route {prefix}"),
         [hop] => format!("install learned route {prefix} via {} dev {}", hop.via, hop.dev),
         hops => format!("install learned route {prefix} over {} next hops", hops.len()),

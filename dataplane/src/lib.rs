@@ -20,6 +20,7 @@ mod error;
 mod expression;
 pub mod fault;
 mod glance;
+mod hearing;
 mod interfaces;
 mod jobs;
 mod laying;
@@ -46,6 +47,7 @@ mod view;
 mod worker;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use policy::{Change, Dropped, DroppedPacket, Element, Layout};
@@ -205,9 +207,9 @@ impl Dataplane {
     /// are left when the future is dropped.
     pub async fn set_learned(
         &self,
-        routes: Vec<LearnedRoute>,
+        routes: impl Into<Arc<[LearnedRoute]>>,
     ) -> Result<Vec<Result<(), Error>>, Error> {
-        learned::set_all(&self.pool, routes).await
+        learned::set_all(&self.pool, routes.into()).await
     }
 
     /// The learned routes that the kernel has, also with next hops whose link

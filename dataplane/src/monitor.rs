@@ -4,8 +4,9 @@
 //! Decides which events matter and that none is ever silently missed: a full
 //! channel or an overrun socket becomes [`Drift::Lost`], which means "look at
 //! everything again" (and that of nftables what it tells of). A route that this
-//! dataplane removed itself is passed over: when a session ends that may be
-//! thousands. So is what it does to the policy. Otherwise telling a
+//! dataplane made or removed itself is passed over: with a full table that is a
+//! hundred thousand, and mostly the kernel does not even tell (`hearing`). So is
+//! what it does to the policy. Otherwise telling a
 //! removal of our own from another's is left to the agent, which knows its
 //! wishes.
 
@@ -114,6 +115,8 @@ pub(crate) fn start(home: &Netns, own: Arc<Ports>) -> Result<mpsc::Receiver<Drif
         let runtime = runtime.clone();
         move || open(&runtime)
     })?;
+    let route = Arc::new(route);
+    own.listen(Arc::downgrade(&route));
     let (sender, receiver) = mpsc::channel(EVENTS);
     let watch = Watch {
         sender,
@@ -168,7 +171,7 @@ struct Watch {
 }
 
 impl Watch {
-    async fn run(mut self, route: TokioSocket, netfilter: TokioSocket) {
+    async fn run(mut self, route: Arc<TokioSocket>, netfilter: TokioSocket) {
         let mut buffer = Vec::with_capacity(RECEIVE);
         let mut rules_buffer = Vec::with_capacity(RECEIVE);
         loop {

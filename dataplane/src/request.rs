@@ -1,4 +1,5 @@
-//! The words for the kernel: each function is one rtnetlink message.
+//! The words for the kernel: each function is one rtnetlink message. (A learned
+//! route's, of which there are many, is `learned/message.rs`.)
 //!
 //! Decides encodings and flags only, so that what the plan means is found in
 //! one place as bytes. Which messages are sent, and in which order, is the
@@ -52,7 +53,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    fn flags(self) -> u16 {
+    pub(crate) fn flags(self) -> u16 {
         match self {
             Self::Create => NLM_F_CREATE | NLM_F_EXCL,
             Self::Ensure => NLM_F_CREATE | NLM_F_REPLACE,
@@ -270,14 +271,9 @@ pub(crate) fn remove_link_route(index: u32, destination: IpNet) -> Request {
 }
 
 /// One route over all next hops. Multipath also for a single one: where it
-/// replaces one, IPv6 then replaces all siblings and not the first. Without a
-/// metric the kernel gives its own: none in IPv4, [`IPV6_METRIC`] in IPv6.
-pub(crate) fn set_multipath(
-    destination: IpNet,
-    hops: &[(IpAddr, u32)],
-    metric: Option<u32>,
-    mode: Mode,
-) -> Request {
+/// replaces one, IPv6 then replaces all siblings and not the first. The metric
+/// is the kernel's own: none in IPv4, [`IPV6_METRIC`] in IPv6.
+pub(crate) fn set_multipath(destination: IpNet, hops: &[(IpAddr, u32)], mode: Mode) -> Request {
     let mut message = route_message(destination);
     let hops = hops.iter().map(|(via, index)| {
         let mut hop = RouteNextHop::default();
@@ -288,7 +284,6 @@ pub(crate) fn set_multipath(
         hop.attributes = vec![gateway(destination, *via)];
         hop
     });
-    message.attributes.extend(metric.map(RouteAttribute::Priority));
     message.attributes.push(RouteAttribute::MultiPath(hops.collect()));
     Request::new(RouteNetlinkMessage::NewRoute(message), mode.flags())
 }
@@ -310,12 +305,12 @@ pub(crate) fn set_unreachable(destination: IpNet, metric: u32) -> Request {
     Request::new(RouteNetlinkMessage::NewRoute(message), Mode::Ensure.flags())
 }
 
-/// Removes a route of ours by destination, kind and (where given) metric.
-pub(crate) fn remove_route(destination: IpNet, kind: RouteType, metric: Option<u32>) -> Request {
+/// Removes a route of ours by destination, kind and metric.
+pub(crate) fn remove_route(destination: IpNet, kind: RouteType, metric: u32) -> Request {
     let mut message = route_message(destination);
     message.header.kind = kind;
     message.header.scope = RouteScope::NoWhere;
-    message.attributes.extend(metric.map(RouteAttribute::Priority));
+    message.attributes.push(RouteAttribute::Priority(metric));
     Request::new(RouteNetlinkMessage::DelRoute(message), 0)
 }
 

@@ -8,12 +8,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
+use netlink_sys::TokioSocket;
 use tokio::sync::oneshot;
 
 use crate::channel::Channel;
 use crate::error::Error;
+use crate::hearing::Listeners;
 use crate::jobs::{Callers, Jobs, queue};
 use crate::netns::Netns;
 use crate::sysctl::NodeSettings;
@@ -33,6 +35,20 @@ type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 pub(crate) struct Ports {
     pub(crate) route: OwnPorts,
     pub(crate) netfilter: OwnPorts,
+    /// Those that are not told of our own routes.
+    listeners: Listeners,
+}
+
+impl Ports {
+    /// From now on this socket is not told of our own routes.
+    pub(crate) fn listen(&self, socket: Weak<TokioSocket>) {
+        self.listeners.add(socket, &self.route.all());
+    }
+
+    fn note_route(&self, thread: usize, port: u32) {
+        self.route.note(thread, port);
+        self.listeners.pass_over(&self.route.all());
+    }
 }
 
 /// Those of one protocol, one for each thread and one for brief jobs.
@@ -43,6 +59,10 @@ impl OwnPorts {
     pub(crate) fn contain(&self, port: u32) -> bool {
         // 0 is the kernel's own, and that of a socket that is not open yet.
         port != 0 && self.0.iter().any(|own| own.load(Ordering::Relaxed) == port)
+    }
+
+    fn all(&self) -> [u32; THREADS + 1] {
+        self.0.each_ref().map(|own| own.load(Ordering::Relaxed))
     }
 
     fn note(&self, thread: usize, port: u32) {
@@ -97,15 +117,17 @@ impl Worker {
             source: errno.into(),
         })?;
         let host = Channel::route()?;
-        shared.ports.route.note(thread, host.port());
+        shared.ports.note_route(thread, host.port());
         Ok(Self { host, netfilter: None, shared, threads, thread, stranded: false })
     }
 
     /// The node's own socket, a fresh one where the last exchange failed.
     pub(crate) fn host(&mut self) -> Result<&mut Channel, Error> {
         if self.host.broken() {
-            self.host = Channel::route()?;
-            self.shared.ports.route.note(self.thread, self.host.port());
+            let fresh = Channel::route()?;
+            // Before the old one is closed, and its port can be another's.
+            self.shared.ports.note_route(self.thread, fresh.port());
+            self.host = fresh;
         }
         Ok(&mut self.host)
     }

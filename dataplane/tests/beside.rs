@@ -22,7 +22,7 @@ fn learned(prefix: &str, links: &Uplinks) -> LearnedRoute {
     let hop = LearnedHop { via: address(via), dev: links.up };
     let host = |address: IpAddr| address.into();
     let prefix = prefix.parse().or_else(|_| prefix.parse().map(host)).unwrap();
-    LearnedRoute { prefix, next_hops: vec![hop] }
+    LearnedRoute { prefix, next_hops: [hop].into() }
 }
 
 async fn learn(dataplane: &Dataplane, route: &LearnedRoute) {
@@ -32,7 +32,7 @@ async fn learn(dataplane: &Dataplane, route: &LearnedRoute) {
 }
 
 async fn forget(dataplane: &Dataplane, route: &LearnedRoute) {
-    learn(dataplane, &LearnedRoute { prefix: route.prefix, next_hops: vec![] }).await;
+    learn(dataplane, &LearnedRoute { prefix: route.prefix, next_hops: [].into() }).await;
 }
 
 fn anycast(text: &str, links: &[PodLink]) -> NodeRoute {
@@ -184,7 +184,8 @@ fn a_pod_with_a_learned_anycast_address_is_wired() {
             for prefix in prefixes {
                 let mut route = learned(prefix, &uplinks);
                 if prefix == "192.0.2.0/24" {
-                    route.next_hops[0].via = address("2001:db8:9::2");
+                    let hop = LearnedHop { via: address("2001:db8:9::2"), ..route.next_hops[0] };
+                    route.next_hops = [hop].into();
                 }
                 learn(&dataplane, &route).await;
             }

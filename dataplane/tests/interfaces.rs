@@ -155,7 +155,7 @@ fn no_way_leads_through_what_was_learned() {
         let links = Uplinks::new(&node);
         let learned = |prefix: &str, via: &str| LearnedRoute {
             prefix: prefix.parse().unwrap(),
-            next_hops: vec![LearnedHop { via: address(via), dev: links.up }],
+            next_hops: [LearnedHop { via: address(via), dev: links.up }].into(),
         };
         let routes = vec![
             learned("0.0.0.0/0", "10.9.0.2"),

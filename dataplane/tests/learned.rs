@@ -21,7 +21,7 @@ fn hop(via: &str, dev: u32) -> LearnedHop {
 }
 
 fn route(prefix: &str, next_hops: &[LearnedHop]) -> LearnedRoute {
-    LearnedRoute { prefix: prefix.parse().unwrap(), next_hops: next_hops.to_vec() }
+    LearnedRoute { prefix: prefix.parse().unwrap(), next_hops: next_hops.into() }
 }
 
 /// Sets one and insists.
@@ -127,7 +127,7 @@ fn a_foreign_route_of_another_metric_stays_beside() {
         let added = node.picture().lines().count() - before.lines().count();
         assert_eq!(added, routes.len(), "{}", node.picture());
         for gone in routes {
-            set(&dataplane, LearnedRoute { next_hops: vec![], ..gone }).await;
+            set(&dataplane, LearnedRoute { next_hops: [].into(), ..gone }).await;
         }
         assert_eq!(node.picture(), before);
     });
@@ -166,8 +166,8 @@ fn a_foreign_route_in_its_place_is_neither_replaced_nor_removed() {
                 let hops = if prefix.contains(':') { v6 } else { v4 };
                 route(prefix, &hops[..1 + usize::from(several)])
             };
-            let verdicts =
-                dataplane.set_learned(prefixes.iter().map(wish).collect()).await.unwrap();
+            let wishes: Vec<LearnedRoute> = prefixes.iter().map(wish).collect();
+            let verdicts = dataplane.set_learned(wishes).await.unwrap();
             for (taken, verdict) in prefixes.iter().zip(verdicts) {
                 let error = verdict.unwrap_err();
                 let named = matches!(
@@ -179,7 +179,7 @@ fn a_foreign_route_in_its_place_is_neither_replaced_nor_removed() {
             }
             assert_eq!(node.picture(), before);
         }
-        let gone = prefixes.iter().map(|prefix| route(prefix, &[])).collect();
+        let gone: Vec<LearnedRoute> = prefixes.iter().map(|prefix| route(prefix, &[])).collect();
         for verdict in dataplane.set_learned(gone).await.unwrap() {
             verdict.unwrap();
         }
@@ -265,7 +265,8 @@ fn what_is_said_later_happens_later() {
         let prefix = "203.0.113.0/24";
         let wishes = [&[one][..], &[other, one], &[], &[other], &[], &[one]];
         for last in 1..=wishes.len() {
-            let routes = wishes[..last].iter().map(|hops| route(prefix, hops)).collect();
+            let routes: Vec<LearnedRoute> =
+                wishes[..last].iter().map(|hops| route(prefix, hops)).collect();
             for verdict in dataplane.set_learned(routes).await.unwrap() {
                 verdict.unwrap();
             }
@@ -378,7 +379,10 @@ fn thousands_are_installed_replaced_and_removed() {
         for count in [2, 1, 2, 0] {
             let routes: Vec<LearnedRoute> = prefixes
                 .iter()
-                .map(|prefix| LearnedRoute { prefix: *prefix, next_hops: hops(prefix, count) })
+                .map(|prefix| LearnedRoute {
+                    prefix: *prefix,
+                    next_hops: hops(prefix, count).into(),
+                })
                 .collect();
             let verdicts = dataplane.set_learned(routes.clone()).await.unwrap();
             assert_eq!(verdicts.len(), routes.len());

@@ -10,8 +10,8 @@ mod lab;
 
 use std::sync::{Mutex, PoisonError};
 
-use flock_dataplane::{Dataplane, Drift, Error, PodLink};
-use lab::{Space, dual, on_node};
+use flock_dataplane::{Dataplane, Drift, Error, LearnedHop, LearnedRoute, PodLink};
+use lab::{Space, Uplinks, address, dual, on_node};
 use rustix::net::{AddressFamily, netlink, sockopt};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
@@ -131,4 +131,67 @@ fn a_link_that_came_unheard_is_watched() {
         // It is the node's own now.
         while next().await != Drift::NetworksChanged {}
     });
+}
+
+/// The watch has room for an event or two, and a batch of routes is sixty-four before anything is read: what
+/// the kernel told of our own would be lost, and said to be.
+#[test]
+fn our_own_routes_are_not_even_told_and_anothers_deletion_is() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    on_node(|node| async move {
+        let dataplane = Dataplane::start().unwrap();
+        let links = Uplinks::new(&node);
+        let mut events = dataplane.monitor().unwrap();
+        let mut next = async || {
+            let wait = std::time::Duration::from_secs(3);
+            tokio::time::timeout(wait, events.recv()).await.unwrap().unwrap()
+        };
+        let routes = |present: bool| -> Vec<LearnedRoute> {
+            let four = (0..200).map(|n| (format!("203.0.{n}.0/24"), "10.9.0.2"));
+            let six = (0..200).map(|n| (format!("2001:db8:f{n:03}::/48"), "2001:db8:9::2"));
+            let hop = |via| LearnedHop { via: address(via), dev: links.up };
+            let route = |(prefix, via): (String, _)| LearnedRoute {
+                prefix: prefix.parse().unwrap(),
+                next_hops: if present { [hop(via)].into() } else { [].into() },
+            };
+            four.chain(six).map(route).collect()
+        };
+        let gone = |prefix: &str| Drift::RouteGone { destination: prefix.parse().unwrap() };
+        // The second time over a socket that is not the one of the first: its port is another.
+        for turn in 0..2 {
+            deafen();
+            for present in [true, false, true] {
+                for verdict in dataplane.set_learned(routes(present)).await.unwrap() {
+                    verdict.unwrap();
+                }
+                // Somebody is heard, and nothing before it.
+                node.ip("route add unreachable 192.0.2.255/32 proto 241");
+                node.ip("route del unreachable 192.0.2.255/32");
+                assert_eq!(next().await, gone("192.0.2.255/32"), "turn {turn}, {present}");
+            }
+            for prefix in ["203.0.7.0/24", "2001:db8:f007::/48"] {
+                node.ip(&format!("route del {prefix}"));
+                assert_eq!(next().await, gone(prefix), "turn {turn}");
+            }
+            break_both(&dataplane, &links).await;
+            for verdict in dataplane.set_learned(routes(false)).await.unwrap() {
+                verdict.unwrap();
+            }
+        }
+    });
+}
+
+/// So many refusals at once that there is no room for their words: each thread's socket is given up.
+async fn break_both(dataplane: &Dataplane, links: &Uplinks) {
+    let nowhere = LearnedHop { via: address("10.9.0.2"), dev: links.up + 1000 };
+    let refused = |n: u8| LearnedRoute {
+        prefix: ipnet::IpNet::from(std::net::IpAddr::from([198, 51, 100, n])),
+        next_hops: [nowhere].into(),
+    };
+    for _ in 0..2 {
+        let batch: Vec<LearnedRoute> = (0..64).map(refused).collect();
+        let error = dataplane.set_learned(batch).await.unwrap_err();
+        assert!(matches!(error, Error::Socket { .. }), "{error}");
+        deafen();
+    }
 }

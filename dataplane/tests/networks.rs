@@ -139,7 +139,7 @@ fn what_is_not_the_nodes_networks_is_not_told() {
         for count in [1, 2, 1, 2, 0] {
             let part = |route: &LearnedRoute| LearnedRoute {
                 prefix: route.prefix,
-                next_hops: route.next_hops[..count].to_vec(),
+                next_hops: route.next_hops[..count].into(),
             };
             learn(&dataplane, routes.iter().map(part).collect()).await;
             assert_eq!(all_until_now(&node, &mut events).await, vec![], "{count} next hops");

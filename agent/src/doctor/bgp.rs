@@ -172,7 +172,7 @@ fn learned(
         return Finding::ok(LEARNED, words);
     };
     let there: BTreeMap<IpNet, &[LearnedHop]> =
-        kernel.iter().map(|route| (route.prefix, route.next_hops.as_slice())).collect();
+        kernel.iter().map(|route| (route.prefix, &*route.next_hops)).collect();
     let differs = |(prefix, hops): &(&IpNet, &Vec<LearnedHop>)| {
         there.get(prefix).is_none_or(|found| *found != hops.as_slice())
     };
@@ -265,7 +265,8 @@ mod tests {
         let (a, b) = (net("10.1.0.0/16"), net("10.2.0.0/16"));
         let hop = |n: u32| LearnedHop { via: [10, 0, 0, 1].into(), dev: n };
         let given = Learned::from([(a, vec![hop(1)]), (b, vec![hop(1), hop(2)])]);
-        let route = |prefix, next_hops| LearnedRoute { prefix, next_hops };
+        let route =
+            |prefix, next_hops: Vec<_>| LearnedRoute { prefix, next_hops: next_hops.into() };
         let whole = [route(a, vec![hop(1)]), route(b, vec![hop(1), hop(2)])];
         let changed = [route(a, vec![hop(1)]), route(b, vec![hop(2)])];
         let refused = Lacking { refused: [(a, "taken".to_owned())].into(), ..Lacking::default() };

@@ -10,13 +10,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 /// The ways of each prefix.
 #[derive(Debug, Clone)]
 pub(super) struct Routes<T> {
-    four: HashMap<Ipv4Net, Number>,
-    six: HashMap<Ipv6Net, Number>,
+    four: HashMap<Ipv4Net, Number, RandomState>,
+    six: HashMap<Ipv6Net, Number, RandomState>,
     sets: Sets<T>,
 }
 
@@ -39,7 +40,7 @@ impl Number {
 
 impl<T> Default for Routes<T> {
     fn default() -> Self {
-        Self { four: HashMap::new(), six: HashMap::new(), sets: Sets::default() }
+        Self { four: HashMap::default(), six: HashMap::default(), sets: Sets::default() }
     }
 }
 
@@ -103,6 +104,11 @@ impl<T: Clone + Eq + Hash> Routes<T> {
         four.chain(six).filter_map(|(prefix, number)| Some((prefix, self.sets.get(number)?)))
     }
 
+    /// Each set of ways that a prefix has, once.
+    pub(super) fn sets(&self) -> impl Iterator<Item = &Arc<[T]>> + '_ {
+        self.sets.known.keys()
+    }
+
     /// All of it, in order.
     pub(super) fn to_map(&self) -> BTreeMap<IpNet, Vec<T>> {
         self.iter().map(|(prefix, ways)| (prefix, ways.to_vec())).collect()
@@ -125,7 +131,7 @@ impl<T: Clone + Eq + Hash> Routes<T> {
 /// Sets of ways, each once, with how many prefixes have it.
 #[derive(Debug, Clone)]
 struct Sets<T> {
-    known: HashMap<Arc<[T]>, Number>,
+    known: HashMap<Arc<[T]>, Number, RandomState>,
     places: Vec<Option<(Arc<[T]>, usize)>>,
     free: Vec<Number>,
     /// Most prefixes have the same as the one before.
@@ -134,7 +140,7 @@ struct Sets<T> {
 
 impl<T> Default for Sets<T> {
     fn default() -> Self {
-        Self { known: HashMap::new(), places: Vec::new(), free: Vec::new(), last: None }
+        Self { known: HashMap::default(), places: Vec::new(), free: Vec::new(), last: None }
     }
 }
 

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flock_bgp::{NextHop, RouteChange};
-use flock_dataplane::{Dataplane, Interface, LearnedHop};
+use flock_dataplane::{Dataplane, Interface, LearnedHop, LearnedRoute};
+use foldhash::fast::RandomState;
 use ipnet::IpNet;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -48,7 +49,7 @@ pub(super) struct Task {
     interfaces: Vec<Interface>,
     ways: Ways,
     /// What sets of next hops come to with these interfaces and ways; a full table has a few.
-    resolved: HashMap<Arc<[NextHop]>, Arc<[LearnedHop]>>,
+    resolved: HashMap<Arc<[NextHop]>, Arc<[LearnedHop]>, RandomState>,
     /// The kernel has been read.
     looked: bool,
     /// Of what we installed, what was not there any more at the last look, as it was.
@@ -81,7 +82,7 @@ impl Task {
             held: None,
             interfaces: Vec::new(),
             ways: Ways::new(),
-            resolved: HashMap::new(),
+            resolved: HashMap::default(),
             looked: false,
             gone: BTreeMap::new(),
             refused: BTreeMap::new(),
@@ -217,7 +218,8 @@ impl Task {
 
     /// The speaker chose otherwise.
     async fn learn(&mut self, changes: impl Iterator<Item = RouteChange>) {
-        let mut touched = Vec::new();
+        let mut touched = Vec::with_capacity(changes.size_hint().0);
+        let mut sets: Vec<Arc<[NextHop]>> = Vec::new();
         let (mut lost, mut example) = (0_usize, None);
         for RouteChange { net, next_hops } in changes {
             touched.push(net);
@@ -231,12 +233,19 @@ impl Task {
                 self.refused.remove(&net);
             } else {
                 self.wanted.insert(net, &next_hops);
+                // Most have the same as the one before.
+                if sets.last().is_none_or(|last| **last != *next_hops) {
+                    sets.push(next_hops.into());
+                }
             }
         }
         if let Some(prefix) = example {
             tracing::warn!(%prefix, routes = lost, "next hops that are link-local alone cannot be used in this version; the router is to send a global one");
         }
-        self.ask_ways(&touched).await;
+        // What is held was asked for when it was wanted.
+        if self.held.is_none() {
+            self.ask_ways(&sets).await;
+        }
         self.apply(touched).await;
     }
 
@@ -285,17 +294,14 @@ impl Task {
         }
         self.ways.clear();
         self.resolved.clear();
-        let all: Vec<IpNet> = self.followed().keys().collect();
+        let all: Vec<_> = self.followed().sets().map(Arc::clone).collect();
         self.ask_ways(&all).await;
     }
 
     /// Asks the kernel for the way to next hops that are on no network of ours.
-    async fn ask_ways(&mut self, prefixes: &[IpNet]) {
-        let followed = self.followed();
-        let sets = prefixes.iter().filter_map(|prefix| followed.get(prefix));
-        let mut new: Vec<_> = sets.filter(|set| !self.resolved.contains_key(*set)).collect();
-        new.dedup();
-        let next_hops = new.into_iter().flat_map(|set| set.iter());
+    async fn ask_ways(&mut self, sets: &[Arc<[NextHop]>]) {
+        let new = sets.iter().filter(|set| !self.resolved.contains_key(*set));
+        let next_hops = new.flat_map(|set| set.iter());
         let mut far = resolve::far(next_hops, &self.interfaces);
         far.retain(|gateway| !self.ways.contains_key(gateway));
         for gateway in far {
@@ -320,7 +326,7 @@ impl Task {
     }
 
     /// What the kernel is to be told of a prefix, with no next hops that it goes; `None`: nothing.
-    fn change(&mut self, prefix: IpNet) -> Option<Arc<[LearnedHop]>> {
+    fn change(&mut self, prefix: IpNet, installed: &Installed) -> Option<Arc<[LearnedHop]>> {
         let followed = self.held.as_ref().unwrap_or(&self.wanted);
         let next_hops = match followed.get(&prefix) {
             Some(wanted) => match self.resolved.get(wanted) {
@@ -335,7 +341,7 @@ impl Task {
             None if self.held.is_some() || self.stale.contains(&prefix) => return None,
             None => Arc::default(),
         };
-        let same = match known(&self.installed).get(&prefix) {
+        let same = match installed.get(&prefix) {
             Some(there) => *there == next_hops,
             None => next_hops.is_empty(),
         };
@@ -344,22 +350,23 @@ impl Task {
 
     fn note(
         &mut self,
-        prefix: IpNet,
-        next_hops: Arc<[LearnedHop]>,
+        LearnedRoute { prefix, next_hops }: &LearnedRoute,
         verdict: Result<(), flock_dataplane::Error>,
+        installed: &mut Installed,
     ) {
+        let prefix = *prefix;
         let before = self.refused.remove(&prefix);
         match verdict {
             Ok(()) if next_hops.is_empty() => {
                 tracing::debug!(%prefix, "learned route removed");
-                known(&self.installed).remove(&prefix);
+                installed.remove(&prefix);
             }
             Ok(()) => {
                 tracing::debug!(%prefix, hops = next_hops.len(), "learned route installed");
-                if self.gone.remove(&prefix).as_ref() == Some(&next_hops) {
+                if self.gone.remove(&prefix).as_ref() == Some(next_hops) {
                     self.metrics.kernel.repaired(Repair::Learned);
                 }
-                known(&self.installed).insert(prefix, &next_hops);
+                installed.insert(prefix, next_hops);
             }
             Err(error) => {
                 self.metrics.kernel.refused(Repair::Learned);
