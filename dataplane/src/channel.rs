@@ -1,7 +1,7 @@
 //! A netlink socket that sends many requests at once and waits for all.
 //!
-//! Decides batching (several messages in one sendmsg, an acknowledgement
-//! each), that a dump which was interrupted is repeated, and that silence
+//! Decides batching (several messages in one sendmsg, one acknowledgement
+//! for all, and every refusal), that a dump which was interrupted is repeated, and that silence
 //! ends in an error and not in a hung thread. What the messages mean is the
 //! callers'. A socket belongs to the namespace in which it was opened.
 
@@ -107,26 +107,12 @@ impl Channel {
         self.broken
     }
 
-    /// Sends the requests in as few calls as possible; one answer each.
+    /// Sends the requests in as few calls as possible; an answer for each, whose verdict may be
+    /// `None` where there is no refusal. The kernel tells of each that it refuses, asked to or not,
+    /// and does them in order: the last one's acknowledgement says that it is through with all. So
+    /// one is read and not one for each, a tenth of what a route costs.
     pub(crate) fn batch(&mut self, requests: &[Request]) -> Result<Vec<Answer>, Error> {
         let mut answers = Vec::with_capacity(requests.len());
-        for part in requests.chunks(BATCH) {
-            let first = self.reserve(part.len());
-            let mut bytes = Vec::with_capacity(part.len() * 128);
-            for (sequence, request) in (first..).zip(part) {
-                write(&mut bytes, request, request.flags | NLM_F_REQUEST | NLM_F_ACK, sequence);
-            }
-            answers.extend(self.exchange(&bytes, first, part.len())?);
-        }
-        Ok(answers)
-    }
-
-    /// The same for requests of which only a refusal is of interest: `None` where there is none. The
-    /// kernel tells of each that it refuses, asked to or not, and does them in order: the last one's
-    /// acknowledgement says that it is through with all. So one answer is read and not one for each,
-    /// a tenth of what a route costs.
-    pub(crate) fn refusals(&mut self, requests: &[Request]) -> Result<Vec<Option<Refusal>>, Error> {
-        let mut refusals = Vec::with_capacity(requests.len());
         let mut bytes = Vec::new();
         for part in requests.chunks(BATCH) {
             let first = self.reserve(part.len());
@@ -136,10 +122,15 @@ impl Channel {
                 write(&mut bytes, request, request.flags | NLM_F_REQUEST | ack, sequence);
             }
             let collector = Collector::new(first, part.len());
-            let answers = self.converse(&bytes, collector, Collector::last_is_answered)?;
-            refusals.extend(answers.into_iter().map(|answer| answer.verdict?.err()));
+            answers.extend(self.converse(&bytes, collector, Collector::last_is_answered)?);
         }
-        Ok(refusals)
+        Ok(answers)
+    }
+
+    /// The same where only a refusal is of interest: `None` where there is none.
+    pub(crate) fn refusals(&mut self, requests: &[Request]) -> Result<Vec<Option<Refusal>>, Error> {
+        let answers = self.batch(requests)?;
+        Ok(answers.into_iter().map(|answer| answer.verdict?.err()).collect())
     }
 
     /// Sends one request; its replies, or its refusal as an error.
