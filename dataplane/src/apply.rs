@@ -11,9 +11,10 @@ use netlink_packet_route::route::RouteType;
 use rustix::io::Errno;
 
 use crate::admission;
-use crate::channel::{Channel, Request, decode};
+use crate::channel::{Channel, Request};
 use crate::error::{Error, Refusal};
 use crate::fault;
+use crate::glance;
 use crate::learned::{beneath, is_learned};
 use crate::observe::first_route;
 use crate::plan::{Ends, GATEWAY6, Inverse, LOOPBACK, Place, Plan, PodLink, Step};
@@ -25,6 +26,8 @@ use crate::sysctl;
 use crate::undo;
 use crate::view::{LinkView, RouteView};
 use crate::worker::Worker;
+
+const RTM_NEWLINK: u16 = 16;
 
 /// What the kernel gave to one end of a pod's link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +84,7 @@ impl From<LinkView> for LinkFacts {
 /// everything is as before.
 pub(crate) fn attach(worker: &mut Worker, link: &PodLink, mode: Mode) -> Result<Wired, Error> {
     let (wired, _) = all_or_nothing(worker, link, |worker, pod, journal| {
-        let (wired, ends) = wire(worker, pod, link, mode, journal)?;
+        let (wired, ends) = worker.in_turn(|worker| wire(worker, pod, link, mode, journal))?;
         await_readiness(worker.host()?, pod, &Awaited::of(link, ends))?;
         Ok(wired)
     })?;
@@ -91,7 +94,7 @@ pub(crate) fn attach(worker: &mut Worker, link: &PodLink, mode: Mode) -> Result<
 /// The same without the wait, for who has something to do meanwhile.
 pub(crate) fn begin(worker: &mut Worker, link: &PodLink) -> Result<(Wired, Waking), Error> {
     let ((wired, ends), pod) = all_or_nothing(worker, link, |worker, pod, journal| {
-        wire(worker, pod, link, Mode::Create, journal)
+        worker.in_turn(|worker| wire(worker, pod, link, Mode::Create, journal))
     })?;
     Ok((wired, Waking { pod, awaited: Awaited::of(link, ends) }))
 }
@@ -384,5 +387,6 @@ fn settle(
 
 /// The link that an answer describes.
 pub(crate) fn first_link(answer: &Answer) -> Option<LinkView> {
-    answer.replies.iter().find_map(|reply| LinkView::of(&decode(reply).ok()?))
+    let mut links = answer.replies.iter().filter(|reply| reply.kind == RTM_NEWLINK);
+    links.find_map(|reply| glance::link(&reply.payload))
 }

@@ -1,7 +1,7 @@
 //! A netlink socket that sends many requests at once and waits for all.
 //!
-//! Decides batching (several messages in one sendmsg, an acknowledgement
-//! each), that a dump which was interrupted is repeated, and that silence
+//! Decides batching (several messages in one sendmsg, one acknowledgement
+//! for all, and every refusal), that a dump which was interrupted is repeated, and that silence
 //! ends in an error and not in a hung thread. What the messages mean is the
 //! callers'. A socket belongs to the namespace in which it was opened.
 
@@ -107,31 +107,35 @@ impl Channel {
         self.broken
     }
 
-    /// Sends the requests in as few calls as possible; one answer each.
+    /// Sends the requests in as few calls as possible; an answer for each, whose verdict may be
+    /// `None` where there is no refusal.
     pub(crate) fn batch(&mut self, requests: &[Request]) -> Result<Vec<Answer>, Error> {
-        let mut answers = Vec::with_capacity(requests.len());
-        for part in requests.chunks(BATCH) {
-            let first = self.reserve(part.len());
-            let mut bytes = Vec::with_capacity(part.len() * 128);
-            for (sequence, request) in (first..).zip(part) {
-                write(&mut bytes, request, request.flags | NLM_F_REQUEST | NLM_F_ACK, sequence);
-            }
-            answers.extend(self.exchange(&bytes, first, part.len())?);
-        }
-        Ok(answers)
+        self.send_all(requests, |bytes, request, flags, sequence| {
+            write(bytes, request, request.flags | NLM_F_REQUEST | flags, sequence);
+        })
     }
 
-    /// The same for requests of which only a refusal is of interest: `None` where there is none. The
-    /// kernel tells of each that it refuses, asked to or not, and does them in order: the last one's
-    /// acknowledgement says that it is through with all. So one answer is read and not one for each,
-    /// a tenth of what a route costs. `write` puts the message for a wish behind those before it, with
-    /// these flags beside its own and that sequence number.
+    /// The same where only a refusal is of interest: `None` where there is none. `write` puts the
+    /// message for a wish behind those before it, with these flags beside its own and that sequence
+    /// number.
     pub(crate) fn refusals<T>(
         &mut self,
         wishes: &[T],
         write: impl Fn(&mut Vec<u8>, &T, u16, u32),
     ) -> Result<Vec<Option<Refusal>>, Error> {
-        let mut refusals = Vec::with_capacity(wishes.len());
+        let answers = self.send_all(wishes, write)?;
+        Ok(answers.into_iter().map(|answer| answer.verdict?.err()).collect())
+    }
+
+    /// The kernel tells of each that it refuses, asked to or not, and does them in order: the last
+    /// one's acknowledgement says that it is through with all. So one is read and not one for each, a
+    /// tenth of what a route costs.
+    fn send_all<T>(
+        &mut self,
+        wishes: &[T],
+        write: impl Fn(&mut Vec<u8>, &T, u16, u32),
+    ) -> Result<Vec<Answer>, Error> {
+        let mut answers = Vec::with_capacity(wishes.len());
         let mut bytes = Vec::new();
         for part in wishes.chunks(BATCH) {
             let first = self.reserve(part.len());
@@ -141,10 +145,9 @@ impl Channel {
                 write(&mut bytes, wish, ack, sequence);
             }
             let collector = Collector::new(first, part.len());
-            let answers = self.converse(&bytes, collector, Collector::last_is_answered)?;
-            refusals.extend(answers.into_iter().map(|answer| answer.verdict?.err()));
+            answers.extend(self.converse(&bytes, collector, Collector::last_is_answered)?);
         }
-        Ok(refusals)
+        Ok(answers)
     }
 
     /// Sends one request; its replies, or its refusal as an error.

@@ -68,7 +68,7 @@ fn pass_over(listeners: &mut Vec<Weak<TokioSocket>>, ports: &[u32]) {
 fn program(ports: &[u32]) -> Vec<SockFilter> {
     // 0 is the kernel's own, and that of a socket whose number could not be had.
     let ports: Vec<u32> = ports.iter().copied().filter(|port| *port != 0).collect();
-    // There are two. A jump is a byte, and what did not fit would only not be passed over.
+    // There are three. A jump is a byte, and what did not fit would only not be passed over.
     let count = u8::try_from(ports.len()).unwrap_or(u8::MAX);
     let mut program = vec![
         SockFilter::new(LOAD_HALF, 0, 0, TYPE),

@@ -80,17 +80,28 @@ fn link(index: u32, attributes: Vec<LinkAttribute>) -> LinkMessage {
     message
 }
 
+/// One queue each way, which is what a veth uses that nobody tunes. Not told, the kernel makes one
+/// for each of the node's processors, with a directory in sysfs, and takes all but the first back.
+const ONE_QUEUE: [LinkAttribute; 2] =
+    [LinkAttribute::NumTxQueues(1), LinkAttribute::NumRxQueues(1)];
+
 /// A veth pair whose far end is born in the pod's namespace.
 pub(crate) fn create_veth(wanted: &PodLink) -> Request {
     let mut peer = LinkUnspec::new_with_name(&wanted.ifname)
         .mtu(wanted.mtu)
         .setns_by_fd(wanted.netns.raw_fd());
+    for attribute in ONE_QUEUE {
+        peer = peer.append_extra_attribute(attribute);
+    }
     if let Some(mac) = wanted.pod_mac {
         peer = peer.address(mac.to_vec());
     }
     let mut host = LinkMessageBuilder::<LinkVeth>::new_with_info_kind(InfoKind::Veth)
         .name(&wanted.host_ifname)
         .mtu(wanted.mtu);
+    for attribute in ONE_QUEUE {
+        host = host.append_extra_attribute(attribute);
+    }
     if let Some(mac) = wanted.host_mac {
         host = host.address(mac.to_vec());
     }

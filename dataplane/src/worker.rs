@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use netlink_sys::TokioSocket;
 use tokio::sync::oneshot;
@@ -79,6 +79,8 @@ struct Shared {
     ports: Arc<Ports>,
     proc_sys: OnceLock<PathBuf>,
     jobs: Arc<Jobs<Job>>,
+    /// Whose turn it is to make a link.
+    wiring: Mutex<()>,
 }
 
 /// Held by every thread: with the last of them nobody takes a job any more.
@@ -160,6 +162,15 @@ impl Worker {
         let _ = self.shared.proc_sys.set(path.to_path_buf());
     }
 
+    /// Does what holds RTNL for long while no other thread of ours does: the kernel makes one link at
+    /// a time, and whoever waits for RTNL spins, on a processor that others have a use for.
+    pub(crate) fn in_turn<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let shared = Arc::clone(&self.shared);
+        // There is nothing behind the lock that a panic could have left half done.
+        let _turn = shared.wiring.lock().unwrap_or_else(PoisonError::into_inner);
+        work(self)
+    }
+
     /// A socket inside a pod's namespace; the thread is home again after.
     pub(crate) fn channel_inside(&mut self, netns: &Netns) -> Result<Channel, Error> {
         self.visit(netns, Channel::route)
@@ -203,6 +214,7 @@ impl Pool {
             ports: Arc::clone(&ports),
             proc_sys: OnceLock::new(),
             jobs,
+            wiring: Mutex::default(),
         });
         let threads = Arc::new(Threads(Arc::clone(&shared.jobs)));
         for thread in 0..THREADS {

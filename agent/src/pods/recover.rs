@@ -12,6 +12,7 @@
 //!   lost), so its addresses are held until it goes, and `check` tells.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use flock_dataplane::{HostLink, Netns, PodRoute};
 
@@ -203,8 +204,11 @@ fn without_link(record: &Allocation) -> Fate {
     }
 }
 
-/// This boot of the kernel.
+/// This boot of the kernel, read once: no process outlives it.
 pub(crate) fn boot_id() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+    static BOOT_ID: LazyLock<Option<String>> = LazyLock::new(|| {
+        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+    });
+    BOOT_ID.clone()
 }
