@@ -227,11 +227,10 @@ fn host_steps(link: &PodLink) -> Vec<Step> {
     steps
 }
 
-/// The gateway's addresses on the node's end, of the pod's families only. Of a whole subnet the kernel
-/// would be a router with the address `fe80::` on each link, too: one more route, and one more list as
-/// long as there are links, which is walked for each that comes or goes.
+/// The gateway's addresses on the node's end, of the pod's families only.
 fn host_addresses(link: &PodLink) -> impl Iterator<Item = IpNet> {
-    let six = link.ip6.map(|_| IpNet::from(IpAddr::V6(GATEWAY6)));
+    let gateway6 = Ipv6Net::new(GATEWAY6, 64).ok().map(IpNet::V6);
+    let six = link.ip6.and(gateway6);
     let four = link.ip4.map(|_| IpNet::from(IpAddr::V4(GATEWAY4)));
     six.into_iter().chain(four)
 }

@@ -142,14 +142,8 @@ fn address_difference(
         Place::Pod => (&found.pod_addresses, found.pod.as_ref()?.index),
         Place::Loopback => (&found.pod_addresses, LOOPBACK),
     };
-    // The node's is the gateway, in no subnet that anybody uses: links of an earlier build have
-    // fe80::1/64, and it would take a moment without a gateway to make that another.
-    let same = |have: IpNet| match place {
-        Place::Host => have.addr() == address.addr(),
-        Place::Pod | Place::Loopback => have == address,
-    };
     let there: Option<&AddressView> =
-        list.iter().find(|view| view.index == index && same(view.address));
+        list.iter().find(|view| view.index == index && view.address == address);
     match (there, place) {
         (None, Place::Host) => Some(Difference::HostAddressMissing { ifname, address }),
         (None, Place::Pod) => Some(Difference::PodAddressMissing { ifname, address }),

@@ -48,7 +48,7 @@ fn each_kind_of_drift_is_told() {
             let destination = lab_net(&link.ip6.unwrap().to_string());
             node.ip(&format!("-6 route replace {destination} dev lo proto static"));
             told(&mut events, &Drift::RouteGone { destination }).await;
-            for address in ["169.254.1.1/32", "fe80::1/128"] {
+            for address in ["169.254.1.1/32", "fe80::1/64"] {
                 node.ip(&format!("addr del {address} dev {name}"));
                 let address = address.parse().unwrap();
                 told(&mut events, &Drift::AddressGone { ifname: name.clone(), address }).await;

@@ -106,7 +106,7 @@ fn what_is_removed_on_the_node_is_repaired() {
     let breaks = [
         format!("route del {four}/32 dev {host}"),
         format!("-6 route del {six}/128 dev {host}"),
-        format!("addr del fe80::1/128 dev {host}"),
+        format!("addr del fe80::1/64 dev {host}"),
         format!("addr del 169.254.1.1/32 dev {host}"),
         format!("link set {host} down"),
         "route del 192.0.2.1".to_owned(),
