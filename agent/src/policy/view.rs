@@ -104,8 +104,8 @@ fn listed(policy: &Policy, selected: &BTreeMap<PolicyKey, usize>) -> PolicyRow {
     let types = [("Ingress", &policy.ingress), ("Egress", &policy.egress)];
     let types = types.into_iter().filter(|(_, rules)| rules.is_some());
     PolicyRow {
-        namespace: policy.key.namespace.clone(),
-        name: policy.key.name.clone(),
+        namespace: policy.key.namespace.to_string(),
+        name: policy.key.name.to_string(),
         types: types.map(|(name, _)| name.to_owned()).collect(),
         pods: selected.get(&policy.key).copied().unwrap_or_default(),
     }

@@ -172,6 +172,7 @@ fn changes_lead_to_what_a_fresh_start_does() {
             assert_eq!(all.into_iter().collect::<BTreeSet<_>>(), table.elements, "seed {seed}");
             assert!(engine.take_change().is_empty());
             let fresh = Table::of(world.fresh().elements());
+            assert_eq!(table.meaning(), fresh.meaning(), "seed {seed}");
             for _ in 0..20 {
                 compare(&mut world, &table, seed);
             }

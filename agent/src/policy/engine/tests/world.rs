@@ -251,8 +251,8 @@ impl World {
     }
 
     fn change_policy(&mut self) {
-        let namespace = self.pick(&NAMESPACES).to_owned();
-        let key = PolicyKey { namespace, name: format!("policy-{}", self.below(3)) };
+        let namespace = self.pick(&NAMESPACES).into();
+        let key = PolicyKey { namespace, name: format!("policy-{}", self.below(3)).into() };
         let gone = self.chance(30);
         let policy = Policy {
             key: key.clone(),

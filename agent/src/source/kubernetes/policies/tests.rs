@@ -203,7 +203,7 @@ async fn a_policy_that_cannot_be_read_leaves_the_last_good_one() {
     let mut following = Following::of(&server);
     let cluster = following.until(|cluster| cluster.complete).await;
     assert_eq!(names(&cluster), ["shop/a", "shop/never"], "one that was never good is closed");
-    let never = cluster.policies.values().find(|policy| policy.key.name == "never").unwrap();
+    let never = cluster.policies.values().find(|policy| *policy.key.name == *"never").unwrap();
     assert_eq!((&never.ingress, &never.egress), (&Some(vec![]), &Some(vec![])));
     assert!(cluster.problems["NetworkPolicy shop/never"].contains("Sideways"), "{cluster:?}");
     let good = cluster.policies.clone();
