@@ -107,7 +107,7 @@ fn side(
     let mut side = Side::default();
     if let Some(pod) = &subject.pod {
         for (key, policy) in known.policies {
-            if *key.namespace != *pod.key.namespace || !policy.pods.matches(&pod.labels) {
+            if key.namespace != pod.key.namespace || !policy.pods.matches(&pod.labels) {
                 continue;
             }
             let Some(rules) = rules(policy) else { continue };
@@ -130,10 +130,10 @@ fn matching_peer(known: Known<'_>, policy: &PolicyKey, rule: &Rule, other: &End)
         Peer::Pods { namespaces, pods } => other.pod.as_ref().is_some_and(|pod| {
             let namespace = &pod.key.namespace;
             let unknown = || Arc::new(namespace_labels(namespace, BTreeMap::new()));
-            let labels = || known.namespaces.get(namespace).cloned().unwrap_or_else(unknown);
+            let labels = || known.namespaces.get(&**namespace).cloned().unwrap_or_else(unknown);
             pods.matches(&pod.labels)
                 && match namespaces {
-                    None => **namespace == *policy.namespace,
+                    None => *namespace == policy.namespace,
                     Some(selector) => selector.matches(&labels()),
                 }
         }),

@@ -74,7 +74,7 @@ pub(super) struct Directory {
     pool: Pool,
     pods: Pods,
     peers: Shards<PodKey, Arc<PeerPod>>,
-    policies: Arc<BTreeMap<PolicyKey, Arc<Policy>>>,
+    policies: Shards<PolicyKey, Arc<Policy>>,
     namespaces: Arc<BTreeMap<String, Arc<Labels>>>,
 }
 
@@ -90,7 +90,7 @@ impl Directory {
             pool: Pool::default(),
             pods: Pods::default(),
             peers: Shards::default(),
-            policies: Arc::default(),
+            policies: Shards::default(),
             namespaces: Arc::default(),
         };
         directory.look(&Touched { everything: true, ..Touched::default() });
@@ -125,7 +125,7 @@ impl Directory {
             self.pods.set(&key, pod.map(|pod| pod.facts));
         }
         for (key, policy) in self.policy_files.look(root, touched, texts, policies) {
-            set(&mut self.policies, &key, policy);
+            self.policies.set(&key, policy);
         }
         for (key, namespace) in self.namespace_files.look(root, touched, texts, namespaces) {
             set(&mut self.namespaces, &key, namespace.map(|namespace| namespace.labels));

@@ -1,8 +1,7 @@
 //! Policies change: decides whom that concerns. What they select or selected, whom their peers are or
 //! were, and nobody else is looked at again.
 
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -14,10 +13,8 @@ use super::index;
 use super::peers::Changed;
 use super::profile::Item;
 use crate::policy::labels::Selector;
-use crate::policy::model::{Policy, PolicyKey};
+use crate::policy::model::PolicyKey;
 use crate::source::Cluster;
-
-type PolicyMap = BTreeMap<PolicyKey, Arc<Policy>>;
 
 impl Engine {
     /// Policies of these names are others now, and perhaps labels of namespaces.
@@ -107,30 +104,5 @@ impl Engine {
     fn is_of(&self, link: &Arc<str>, namespace: &str, selector: &Selector) -> bool {
         let local = self.attached.get(link).map(|attached| &attached.local);
         local.is_some_and(|pod| *pod.key.namespace == *namespace && selector.matches(&pod.labels))
-    }
-}
-
-/// The policies that are not the same in both.
-pub(super) fn differing(before: &PolicyMap, after: &PolicyMap) -> Vec<PolicyKey> {
-    let mut names = Vec::new();
-    let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
-    loop {
-        let order = match (before.peek(), after.peek()) {
-            (None, None) => return names,
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            // Nearly all of them: whoever changed one of many kept the others.
-            (Some((_, one)), Some((_, other))) if Arc::ptr_eq(one, other) => {
-                before.next();
-                after.next();
-                continue;
-            }
-            (Some((one, _)), Some((other, _))) => one.cmp(other),
-        };
-        let before = (order != Ordering::Greater).then(|| before.next()).flatten();
-        let after = (order != Ordering::Less).then(|| after.next()).flatten();
-        if before.map(|(_, policy)| policy) != after.map(|(_, policy)| policy) {
-            names.extend(before.or(after).map(|(key, _)| key.clone()));
-        }
     }
 }

@@ -124,10 +124,7 @@ impl Engine {
     /// What is known of the cluster, from now on.
     pub fn set_cluster(&mut self, cluster: &Arc<Cluster>) {
         let before = self.cluster.clone();
-        let policies = match Arc::ptr_eq(&before.policies, &cluster.policies) {
-            true => Vec::new(),
-            false => change::differing(&before.policies, &cluster.policies),
-        };
+        let policies = cluster.policies.differing(&before.policies);
         let same_namespaces = Arc::ptr_eq(&before.namespaces, &cluster.namespaces)
             || before.namespaces == cluster.namespaces;
         if !policies.is_empty() || !same_namespaces {

@@ -14,6 +14,7 @@ use crate::policy::blocks::{self, Piece, Span};
 use crate::policy::labels::Selector;
 use crate::policy::model::{Peer, Policy, PolicyKey, Protocol, Rule};
 use crate::policy::ports::{PortSet, Range};
+use crate::source::Shards;
 
 /// How often the pieces of the address space may name blocks, all together: a few megabytes.
 const ROOM: usize = 1 << 18;
@@ -111,13 +112,28 @@ impl Changed {
     }
 }
 
+/// Policies that select the same pods: many do, and whom they select is asked once.
+#[derive(Debug)]
+struct Alike {
+    namespace: Arc<str>,
+    pods: Selector,
+    /// By their number.
+    policies: BTreeMap<u32, Arc<InForce>>,
+}
+
+impl Alike {
+    fn is_of(&self, policy: &InForce) -> bool {
+        self.namespace == policy.policy.key.namespace && self.pods == policy.policy.pods
+    }
+}
+
 /// All policies.
 #[derive(Debug, Default)]
 pub(super) struct Policies {
     /// By name.
     pub(super) in_force: BTreeMap<PolicyKey, Arc<InForce>>,
-    /// By the mark that whom they select has, and their number.
-    selectors: BTreeMap<(u32, u32), Arc<InForce>>,
+    /// By the mark that whom they select has.
+    selectors: HashMap<u32, Vec<Alike>>,
     /// Peers, by their number. Numbers are not used again.
     pub(super) peers: BTreeMap<u32, Arc<Peers>>,
     numbers: HashMap<Arc<Peers>, Counted>,
@@ -135,7 +151,7 @@ impl Policies {
     pub(super) fn set(
         &mut self,
         names: &[PolicyKey],
-        wanted: &BTreeMap<PolicyKey, Arc<Policy>>,
+        wanted: &Shards<PolicyKey, Arc<Policy>>,
     ) -> Changed {
         let mut changed = Changed::default();
         let newest = self.last_number;
@@ -151,15 +167,8 @@ impl Policies {
             };
             changed.before.extend(before);
         }
-        for policy in &changed.before {
-            let marks = index::sought(&policy.policy.key.namespace, &policy.policy.pods);
-            marks.into_iter().for_each(|mark| drop(self.selectors.remove(&(mark, policy.number))));
-        }
-        for policy in &changed.after {
-            let marks = index::sought(&policy.policy.key.namespace, &policy.policy.pods);
-            let entries = marks.into_iter().map(|mark| ((mark, policy.number), policy.clone()));
-            self.selectors.extend(entries);
-        }
+        changed.before.iter().for_each(|policy| self.unlist(policy));
+        changed.after.iter().for_each(|policy| self.list(policy));
         let with_blocks = |policy: &InForce| {
             policy
                 .rules()
@@ -190,11 +199,39 @@ impl Policies {
         namespace: &str,
         labels: &crate::policy::Labels,
     ) -> impl Iterator<Item = &InForce> {
-        let under = |mark| self.selectors.range((mark, 0)..=(mark, u32::MAX));
-        let found = index::marks(namespace, labels).flat_map(under).map(|(_, policy)| &**policy);
-        found.filter(move |known| {
-            *known.policy.key.namespace == *namespace && known.policy.pods.matches(labels)
-        })
+        let marks = index::marks(namespace, labels);
+        let found = marks.filter_map(|mark| self.selectors.get(&mark)).flatten();
+        let selecting =
+            found.filter(move |alike| *alike.namespace == *namespace && alike.pods.matches(labels));
+        selecting.flat_map(|alike| alike.policies.values().map(|policy| &**policy))
+    }
+
+    fn list(&mut self, policy: &Arc<InForce>) {
+        let (namespace, pods) = (&policy.policy.key.namespace, &policy.policy.pods);
+        for mark in index::sought(namespace, pods) {
+            let all = self.selectors.entry(mark).or_default();
+            let place = all.iter().position(|alike| alike.is_of(policy)).unwrap_or_else(|| {
+                let (namespace, pods) = (namespace.clone(), pods.clone());
+                all.push(Alike { namespace, pods, policies: BTreeMap::new() });
+                all.len().saturating_sub(1)
+            });
+            if let Some(alike) = all.get_mut(place) {
+                alike.policies.insert(policy.number, policy.clone());
+            }
+        }
+    }
+
+    fn unlist(&mut self, policy: &InForce) {
+        for mark in index::sought(&policy.policy.key.namespace, &policy.policy.pods) {
+            let Some(all) = self.selectors.get_mut(&mark) else { continue };
+            for alike in all.iter_mut().filter(|alike| alike.is_of(policy)) {
+                alike.policies.remove(&policy.number);
+            }
+            all.retain(|alike| !alike.policies.is_empty());
+            if all.is_empty() {
+                self.selectors.remove(&mark);
+            }
+        }
     }
 
     /// Whether any policy of a namespace speaks of a direction, whatever it selects.

@@ -42,7 +42,7 @@ impl Node {
     pub(super) fn policies(&mut self, text: &str) -> Change {
         let policies = from_manifest(text).unwrap().into_iter();
         let policies = policies.map(|policy| (policy.key.clone(), Arc::new(policy))).collect();
-        self.cluster.policies = Arc::new(policies);
+        self.cluster.policies = policies;
         self.told()
     }
 

@@ -157,7 +157,7 @@ impl From<ReceivedPod> for PeerObject {
         Self {
             version: metadata.resource_version,
             peer: if spec.host_network { None } else { described.peer() },
-            key: PodKey { namespace, name: metadata.name },
+            key: PodKey { namespace: namespace.into(), name: metadata.name.into() },
         }
     }
 }
