@@ -200,7 +200,8 @@ mod tests {
 
     #[test]
     fn what_two_lists_do_not_share() {
-        let cases: [(&[u8], &[u8], &[(u8, bool)]); 5] = [
+        type Case = (&'static [u8], &'static [u8], &'static [(u8, bool)]);
+        let cases: [Case; 5] = [
             (&[], &[], &[]),
             (&[1, 2], &[1, 2], &[]),
             (&[1, 3], &[], &[(1, false), (3, false)]),

@@ -22,7 +22,7 @@ pub(super) enum Item {
 
 impl Mentions for Rules {
     fn mentions(&self) -> Vec<u32> {
-        let mut all: Vec<u32> = self.iter().flat_map(|rule| mentioned(rule)).collect();
+        let mut all: Vec<u32> = self.iter().flat_map(mentioned).collect();
         all.sort_unstable();
         all.dedup();
         all
