@@ -199,8 +199,8 @@ fn bounded(dropped: Vec<(PodKey, Dropped)>) -> Vec<DroppedFor> {
         *rows.entry((pod, direction)).or_default() += dropped.packets;
     }
     let row = |((pod, direction), packets): ((PodKey, &'static str), u64)| DroppedFor {
-        namespace: pod.namespace,
-        pod: pod.name,
+        namespace: pod.namespace.to_string(),
+        pod: pod.name.to_string(),
         direction,
         packets,
     };
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn drops_of_pods_without_number_are_summed_up() {
         let one = |number: usize, direction| {
-            let pod = PodKey { namespace: "d".into(), name: format!("p{number:05}") };
+            let pod = PodKey { namespace: "d".into(), name: format!("p{number:05}").into() };
             let dropped = Dropped { ifname: String::new(), direction, packets: 2, bytes: 100 };
             (pod, dropped)
         };

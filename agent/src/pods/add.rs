@@ -92,16 +92,16 @@ impl Pods {
         for warning in &plan.warnings {
             tracing::warn!(reason = warning, "pod annotation not followed");
         }
-        let name = name.unwrap_or(PodKey { namespace: String::new(), name: String::new() });
+        let name = name.unwrap_or(PodKey { namespace: Arc::default(), name: Arc::default() });
         let uid = call.args.uid.clone().or(facts.as_ref().map(|facts| facts.uid.clone()));
         let (app, image) = match &facts {
-            Some(facts) => (facts.app.clone(), facts.image.clone()),
+            Some(facts) => (facts.app.to_string(), facts.image.to_string()),
             None if name.name.is_empty() => (call.key.container_id.clone(), String::new()),
-            None => (name.name.clone(), String::new()),
+            None => (name.name.to_string(), String::new()),
         };
         let mut record = Allocation::new(&call.key, jiff::Timestamp::now());
-        record.namespace = name.namespace;
-        record.pod_name = name.name;
+        record.namespace = name.namespace.to_string();
+        record.pod_name = name.name.to_string();
         record.owner_uid = uid.unwrap_or_default();
         record.netns = Some(call.netns.clone());
         record.netns_dev = Some(netns.id().dev);
@@ -121,16 +121,16 @@ impl Pods {
             )
         };
         let name = match &call.args.name {
-            Some(name) => name.clone(),
+            Some(name) => name.as_str(),
             None if self.source.is_complete() => return Err(missing("K8S_POD_NAME")),
             None => return Ok(None),
         };
         let namespace = match &call.args.namespace {
-            Some(namespace) => namespace.clone(),
+            Some(namespace) => namespace.as_str(),
             None if self.source.is_complete() => return Err(missing("K8S_POD_NAMESPACE")),
-            None => "default".to_owned(),
+            None => "default",
         };
-        Ok(Some(PodKey { namespace, name }))
+        Ok(Some(PodKey { namespace: namespace.into(), name: name.into() }))
     }
 
     /// What the source knows of it. A StatefulSet reuses names: a wrong uid is another pod.

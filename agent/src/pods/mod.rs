@@ -146,7 +146,7 @@ fn name_in_log(pod: impl std::fmt::Display) {
 
 /// Under which name the source knows the pod of a record.
 pub fn pod_key(record: &Allocation) -> PodKey {
-    PodKey { namespace: record.namespace.clone(), name: record.pod_name.clone() }
+    PodKey { namespace: record.namespace.as_str().into(), name: record.pod_name.as_str().into() }
 }
 
 fn row(attachment: Attachment, ready: bool, announced: &BTreeSet<IpAddr>) -> PodRow {

@@ -42,7 +42,8 @@ fn answer(
     let (mut senders, mut receivers) = (find(view, &args.from, node)?, find(view, &args.to, node)?);
     let protocol = args.protocol.protocol();
     let packet = Packet { protocol: protocol.map_or(ICMP, |p| p.number()), port: args.port };
-    let known = Known { policies: &view.cluster.policies, namespaces: &view.cluster.namespaces };
+    let policies = view.cluster.policies.in_order();
+    let known = Known { policies: &policies, namespaces: &view.cluster.namespaces };
     let (mut at, mut judged) = ((0, 0), None);
     // Where several have an address, all of them have to be allowed: the first who is not decides.
     'all: for (n, from) in senders.iter().enumerate() {

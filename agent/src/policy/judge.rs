@@ -130,7 +130,7 @@ fn matching_peer(known: Known<'_>, policy: &PolicyKey, rule: &Rule, other: &End)
         Peer::Pods { namespaces, pods } => other.pod.as_ref().is_some_and(|pod| {
             let namespace = &pod.key.namespace;
             let unknown = || Arc::new(namespace_labels(namespace, BTreeMap::new()));
-            let labels = || known.namespaces.get(namespace).cloned().unwrap_or_else(unknown);
+            let labels = || known.namespaces.get(&**namespace).cloned().unwrap_or_else(unknown);
             pods.matches(&pod.labels)
                 && match namespaces {
                     None => *namespace == policy.namespace,

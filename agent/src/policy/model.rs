@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use super::labels::Selector;
 
-/// A policy's name.
+/// A policy's name; a copy costs nothing, because the picture of all policies is copied with each change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PolicyKey {
     /// Its namespace; `default` where a manifest leaves it out.
-    pub namespace: String,
+    pub namespace: Arc<str>,
     /// Its name.
-    pub name: String,
+    pub name: Arc<str>,
 }
 
 impl fmt::Display for PolicyKey {

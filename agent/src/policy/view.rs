@@ -72,8 +72,8 @@ fn look(
                 side(view, way, isolation, counted.get(&(ifname.to_string(), way)))
             };
             pods.push(PolicyPod {
-                namespace: attached.pod.namespace.clone(),
-                name: attached.pod.name.clone(),
+                namespace: attached.pod.namespace.to_string(),
+                name: attached.pod.name.to_string(),
                 host_interface: ifname.to_string(),
                 ingress: side(Direction::Ingress, &ingress),
                 egress: side(Direction::Egress, &egress),
@@ -91,11 +91,11 @@ fn look(
         }
         Standing::Failing(reason) => (PolicyState::Failing, Some(reason.clone())),
     };
-    let policies = view.cluster.policies.values();
+    let policies = view.cluster.policies.in_order();
     PolicyReport {
         state,
         reason,
-        policies: policies.map(|policy| listed(policy, &selected)).collect(),
+        policies: policies.values().map(|policy| listed(policy, &selected)).collect(),
         pods,
     }
 }
@@ -104,8 +104,8 @@ fn listed(policy: &Policy, selected: &BTreeMap<PolicyKey, usize>) -> PolicyRow {
     let types = [("Ingress", &policy.ingress), ("Egress", &policy.egress)];
     let types = types.into_iter().filter(|(_, rules)| rules.is_some());
     PolicyRow {
-        namespace: policy.key.namespace.clone(),
-        name: policy.key.name.clone(),
+        namespace: policy.key.namespace.to_string(),
+        name: policy.key.name.to_string(),
         types: types.map(|(name, _)| name.to_owned()).collect(),
         pods: selected.get(&policy.key).copied().unwrap_or_default(),
     }

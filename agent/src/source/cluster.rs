@@ -28,7 +28,7 @@ pub struct PeerPod {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cluster {
     /// The policies that are good.
-    pub policies: Arc<BTreeMap<PolicyKey, Arc<Policy>>>,
+    pub policies: Shards<PolicyKey, Arc<Policy>>,
     /// The labels of namespaces; each has `kubernetes.io/metadata.name`, as the API wants it. One that
     /// is not there has that label and no other.
     pub namespaces: Arc<BTreeMap<String, Arc<Labels>>>,

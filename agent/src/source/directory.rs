@@ -76,7 +76,7 @@ pub(super) struct Directory {
     peers: Shards<PodKey, Arc<PeerPod>>,
     /// What policies need of pods while there are none, made once: it is part of every picture.
     nobody: Shards<PodKey, Arc<PeerPod>>,
-    policies: Arc<BTreeMap<PolicyKey, Arc<Policy>>>,
+    policies: Shards<PolicyKey, Arc<Policy>>,
     namespaces: Arc<BTreeMap<String, Arc<Labels>>>,
 }
 
@@ -93,7 +93,7 @@ impl Directory {
             pods: Pods::default(),
             peers: Shards::default(),
             nobody: Shards::default(),
-            policies: Arc::default(),
+            policies: Shards::default(),
             namespaces: Arc::default(),
         };
         directory.look(&Touched { everything: true, ..Touched::default() });
@@ -128,7 +128,7 @@ impl Directory {
             self.pods.set(&key, pod.map(|pod| pod.facts));
         }
         for (key, policy) in self.policy_files.look(root, touched, texts, policies) {
-            set(&mut self.policies, &key, policy);
+            self.policies.set(&key, policy);
         }
         for (key, namespace) in self.namespace_files.look(root, touched, texts, namespaces) {
             set(&mut self.namespaces, &key, namespace.map(|namespace| namespace.labels));

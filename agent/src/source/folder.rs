@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::files::Texts;
 use crate::notify::{Arrival, Touched};
@@ -27,9 +28,10 @@ type Changes<T> = Vec<(<T as Described>::Key, Option<T>)>;
 pub(super) struct Folder<T: Described> {
     name: &'static str,
     /// By the file that they came from (path relative to the root).
-    files: BTreeMap<PathBuf, Vec<T>>,
-    /// The files that use a name, sorted. The first counts.
-    named: BTreeMap<T::Key, Vec<PathBuf>>,
+    files: BTreeMap<Arc<Path>, Vec<T>>,
+    /// The files that use a name, sorted. The first counts. Nearly always there is one, and a thousand names
+    /// have the same.
+    named: BTreeMap<T::Key, Box<[Arc<Path>]>>,
     /// How many entries `named` has in all.
     namings: usize,
     /// What is wrong, by the file (or folder) that it is wrong with.
@@ -66,7 +68,7 @@ impl<T: Described> Folder<T> {
         }
         match self.listed(root) {
             Ok(listed) => {
-                let gone = self.files.keys().filter(|path| !listed.contains(*path));
+                let gone = self.files.keys().filter(|path| !listed.contains(&***path));
                 for path in gone.cloned().collect::<Vec<_>>() {
                     changes.extend(self.take(&path, None));
                 }
@@ -135,25 +137,30 @@ impl<T: Described> Folder<T> {
 
     /// A file describes these from now on. Costs as much as the file says, not as there are files.
     fn take(&mut self, path: &Path, described: Option<Vec<T>>) -> Changes<T> {
+        let known = self.files.get_key_value(path).map(|(known, _)| known.clone());
+        let name = known.unwrap_or_else(|| path.into());
         let before = match described {
-            Some(described) => self.files.insert(path.to_owned(), described),
+            Some(described) => self.files.insert(name.clone(), described),
             None => self.files.remove(path),
         };
         let now = self.files.get(path);
         let keys = before.iter().chain(now).flatten().map(|one| one.key().clone());
         let mut changes = Vec::new();
         for key in keys.collect::<BTreeSet<_>>() {
-            let files = self.named.entry(key.clone()).or_default();
+            let files = self.named.remove(&key).unwrap_or_default();
             self.namings -= files.len();
-            files.retain(|file| file != path);
             let times = now.into_iter().flatten().filter(|one| *one.key() == key).count();
-            files.extend(std::iter::repeat_n(path.to_owned(), times));
+            let others = files.into_iter().filter(|file| *file != name);
+            let mut files: Vec<Arc<Path>> =
+                others.chain(std::iter::repeat_n(name.clone(), times)).collect();
             files.sort_unstable();
             self.namings += files.len();
             let first = files.first().and_then(|file| self.files.get(file));
             let counts = first.and_then(|all| all.iter().find(|one| *one.key() == key)).cloned();
-            if files.is_empty() {
-                self.named.remove(&key);
+            if !files.is_empty() {
+                // Under the name that whatever counts has, so that it is in memory once.
+                let key = counts.as_ref().map_or(&key, Described::key);
+                self.named.insert(key.clone(), files.into());
             }
             changes.push((key, counts));
         }

@@ -133,15 +133,21 @@ fn facts(pod: PodManifest) -> Result<(PodFacts, Option<PeerPod>), String> {
             namespace: pod
                 .metadata
                 .namespace
+                .as_deref()
                 .filter(|namespace| !namespace.is_empty())
-                .unwrap_or_else(|| "default".into()),
-            name: pod.metadata.name,
+                .unwrap_or("default")
+                .into(),
+            name: pod.metadata.name.into(),
         },
         uid: pod.metadata.uid.unwrap_or_default(),
         static_uid: None,
         annotations,
-        app,
-        image: containers.into_iter().next().and_then(|first| first.image).unwrap_or_default(),
+        app: app.into(),
+        image: containers
+            .first()
+            .and_then(|first| first.image.as_deref())
+            .unwrap_or_default()
+            .into(),
         terminating: pod.metadata.deletion_timestamp.is_some(),
         labels: Arc::new(Labels::new(&said(pod.metadata.labels).collect())),
         ports: ports.into(),
@@ -207,7 +213,7 @@ mod tests {
         let pod = one("metadata: {name: a}\n");
         assert_eq!(pod.key.to_string(), "default/a");
         assert!(pod.ready && !pod.terminating);
-        assert_eq!(pod.app, "a");
+        assert_eq!(&*pod.app, "a");
     }
 
     #[test]
@@ -227,7 +233,7 @@ mod tests {
             "{'metadata': {'name': 'a'}}",
         ] {
             assert!(json(flow).is_none());
-            assert_eq!(one(flow).key.name, "a", "{flow}");
+            assert_eq!(&*one(flow).key.name, "a", "{flow}");
         }
         assert!(parse(r#"{"metadata": {"name": "a"}"#).is_err() && parse("{}").is_err());
     }
@@ -265,7 +271,7 @@ mod tests {
     #[test]
     fn the_app_is_the_controller_without_the_template_hash() {
         let text = "metadata: {name: p, labels: {pod-template-hash: 7d9f}, ownerReferences: [{kind: Node, name: n}, {kind: ReplicaSet, name: web-7d9f, controller: true}]}";
-        assert_eq!(one(text).app, "web");
+        assert_eq!(&*one(text).app, "web");
     }
 
     #[test]
@@ -276,7 +282,7 @@ mod tests {
         assert_eq!(pod.labels.iter().collect::<Vec<_>>(), [("app", "web"), ("empty", "")]);
         let ports: Vec<_> = pod.ports.iter().map(|port| (&*port.name, port.port)).collect();
         assert_eq!(ports, [("http", 80), ("side", 81)]);
-        assert_eq!(pod.image, "x");
+        assert_eq!(&*pod.image, "x");
     }
 
     #[test]

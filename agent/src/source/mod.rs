@@ -36,13 +36,14 @@ pub use pods::{Behind, Pods};
 pub use secrets::{SecretSeen, Secrets};
 pub use shards::Shards;
 
-/// A pod's name, as kubelet and manifests give it.
+/// A pod's name, as kubelet and manifests give it. Several maps of ten thousand pods have it: a copy is
+/// no other text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PodKey {
     /// Its namespace; `default` where a manifest leaves it out.
-    pub namespace: String,
+    pub namespace: Arc<str>,
     /// Its name.
-    pub name: String,
+    pub name: Arc<str>,
 }
 
 impl fmt::Display for PodKey {
@@ -64,9 +65,9 @@ pub struct PodFacts {
     /// Only those under flock's prefix.
     pub annotations: BTreeMap<String, String>,
     /// The controller owner (a ReplicaSet without its template hash), else the pod's name.
-    pub app: String,
+    pub app: Arc<str>,
     /// The first container's image, as written.
-    pub image: String,
+    pub image: Arc<str>,
     /// Ready by its conditions and, in standalone mode, by annotation.
     pub ready: bool,
     /// Has a deletion timestamp.
@@ -301,11 +302,11 @@ fn names_pod(file: &str, key: &PodKey) -> bool {
         return false;
     };
     let stem = stem.rsplit_once('.').map_or(stem, |(stem, _)| stem);
-    stem == key.name
+    *stem == *key.name
         || ['.', '_', '-'].iter().any(|sep| {
-            stem.strip_prefix(key.namespace.as_str())
+            stem.strip_prefix(&*key.namespace)
                 .and_then(|rest| rest.strip_prefix(*sep))
-                .is_some_and(|rest| rest == key.name)
+                .is_some_and(|rest| *rest == *key.name)
         })
 }
 

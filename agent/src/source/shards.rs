@@ -58,6 +58,11 @@ impl<K: Ord + Hash + Clone, V: Clone + PartialEq> Shards<K, V> {
         self.leaves().flat_map(|leaf| leaf.iter())
     }
 
+    /// All of them, by key: for people.
+    pub fn in_order(&self) -> BTreeMap<K, V> {
+        self.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.leaves().map(|leaf| leaf.len()).sum()
@@ -80,6 +85,14 @@ impl<K: Ord + Hash + Clone, V: Clone + PartialEq> Shards<K, V> {
             keys.extend(changed.map(|(key, _)| key).chain(gone).cloned());
         }
         keys
+    }
+}
+
+impl<K: Ord + Hash + Clone, V: Clone + PartialEq> FromIterator<(K, V)> for Shards<K, V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let mut all = Self::default();
+        entries.into_iter().for_each(|(key, value)| all.set(&key, Some(value)));
+        all
     }
 }
 

@@ -1,11 +1,11 @@
-//! Equal label sets and port lists are one allocation: the pods of a Deployment differ in little, and
-//! there may be ten thousand.
+//! Equal texts, label sets and port lists are one allocation: the pods of a Deployment differ in little,
+//! and there may be ten thousand.
 
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use super::{PeerPod, PodFacts};
+use super::{PeerPod, PodFacts, PodKey};
 use crate::policy::{Labels, NamedPort};
 
 /// Below this it is not worth a look which are used.
@@ -16,6 +16,8 @@ const FEW: usize = 64;
 pub(super) struct Pool {
     labels: Shared<Labels>,
     ports: Shared<[NamedPort]>,
+    /// Of namespaces, images and whatever else many pods have in common.
+    texts: Shared<str>,
 }
 
 impl Pool {
@@ -23,7 +25,18 @@ impl Pool {
     pub(super) fn facts(&mut self, mut pod: PodFacts) -> Arc<PodFacts> {
         pod.labels = self.labels.one(pod.labels);
         pod.ports = self.ports.one(pod.ports);
+        pod.key = self.key(pod.key);
+        pod.image = self.texts.one(pod.image);
+        pod.app = match pod.app == pod.key.name {
+            true => pod.key.name.clone(),
+            false => self.texts.one(pod.app),
+        };
         Arc::new(pod)
+    }
+
+    /// A pod's name, with the namespace that others are in, too.
+    pub(super) fn key(&mut self, key: PodKey) -> PodKey {
+        PodKey { namespace: self.texts.one(key.namespace), name: key.name }
     }
 
     /// The same for a pod of any node.

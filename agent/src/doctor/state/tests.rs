@@ -154,14 +154,14 @@ fn an_address_of_two_is_told_with_both() {
 fn a_leak_is_a_pod_that_was_known() {
     let book = [attachment(1, &["192.0.2.1"]), attachment(2, &[])];
     let mut pods = Pods::default();
-    let known = |n: u8| PodKey { namespace: "shop".into(), name: format!("web-{n}") };
+    let known = |n: u8| PodKey { namespace: "shop".into(), name: format!("web-{n}").into() };
     let facts = |n: u8| PodFacts {
         key: known(n),
         uid: String::new(),
         static_uid: None,
         annotations: BTreeMap::new(),
-        app: String::new(),
-        image: String::new(),
+        app: Arc::default(),
+        image: Arc::default(),
         ready: true,
         terminating: false,
         labels: Arc::default(),

@@ -1,7 +1,7 @@
 //! The pods of this node: decides what isolates them, what of the cluster's picture of them counts,
 //! and which pairs of addresses are a pod's own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -9,8 +9,9 @@ use flock_dataplane::policy::{Direction, Element, Profile};
 
 use super::Engine;
 use super::holders::{Held, Rank};
+use super::index;
 use super::kinds::KindKey;
-use super::pool::Shift;
+use super::pool::{Shift, only_in_one};
 use super::profile::{self, Rules};
 use crate::policy::labels::Labels;
 use crate::policy::model::{NamedPort, PolicyKey};
@@ -53,9 +54,9 @@ pub struct Isolation {
 
 #[derive(Debug)]
 pub(super) struct Attached {
-    local: Local,
+    pub(super) local: Local,
     /// By direction, as in [`DIRECTIONS`].
-    profiles: [Option<u32>; 2],
+    pub(super) profiles: [Option<u32>; 2],
     own: BTreeSet<(IpAddr, IpAddr)>,
 }
 
@@ -67,11 +68,19 @@ struct Move {
     rules: Option<Arc<Rules>>,
 }
 
-impl Attached {
-    pub(super) fn namespace(&self) -> &str {
-        &self.local.key.namespace
-    }
+/// What the pods that are alike are held against, by direction.
+type Sides = [Option<Arc<Rules>>; 2];
 
+impl Local {
+    /// What it is found under: one of which nothing is known, whatever is sought in its namespace.
+    fn marks(&self) -> impl Iterator<Item = u32> {
+        let unknown = (!self.known).then(|| index::of_unknown(&self.key.namespace));
+        let known = self.known.then(|| index::marks(&self.key.namespace, &self.labels));
+        unknown.into_iter().chain(known.into_iter().flatten())
+    }
+}
+
+impl Attached {
     pub(super) fn subjects(&self, link: &Arc<str>) -> impl Iterator<Item = Element> {
         let held = DIRECTIONS.into_iter().zip(self.profiles);
         held.filter_map(|(direction, profile)| Some(subject(link, direction, profile?)))
@@ -121,7 +130,9 @@ impl Engine {
             Direction::Ingress => ingress,
             Direction::Egress => egress,
         };
-        let policies = speaking.map(|policy| policy.policy.key.clone()).collect();
+        let policies: BTreeSet<PolicyKey> =
+            speaking.map(|policy| policy.policy.key.clone()).collect();
+        let policies = policies.into_iter().collect();
         Isolation { profile: profile.map(Profile), policies }
     }
 
@@ -132,19 +143,20 @@ impl Engine {
     }
 
     fn place(&mut self, ifname: &Arc<str>, local: Option<Local>) {
-        let known = self.attached.get(ifname).map(|attached| attached.local.key.clone());
-        if let Some(key) = known
-            && let Some(links) = self.links.get_mut(&key)
-        {
-            links.remove(ifname);
-            if links.is_empty() {
-                self.links.remove(&key);
+        if let Some(Attached { local: before, .. }) = self.attached.get(ifname) {
+            self.found.remove(before.marks(), ifname);
+            if let Some(links) = self.links.get_mut(&before.key) {
+                links.remove(ifname);
+                if links.is_empty() {
+                    self.links.remove(&before.key);
+                }
             }
         }
         let Some(local) = local else {
             self.attached.remove(ifname);
             return;
         };
+        self.found.add(local.marks(), ifname);
         self.links.entry(local.key.clone()).or_default().insert(ifname.clone());
         match self.attached.get_mut(ifname) {
             Some(attached) => attached.local = local,
@@ -201,7 +213,8 @@ impl Engine {
 
     /// Holds the pods behind these links against what policies say now.
     pub(super) fn isolate(&mut self, links: &[Arc<str>]) {
-        let moves: Vec<Move> = links.iter().flat_map(|link| self.moves(link)).collect();
+        self.effort.links += links.len();
+        let moves = self.moves(links);
         moves.iter().filter_map(|step| step.before).for_each(|old| self.profiles.release(old));
         // First those whose profile is there: no other may take over its number.
         let known = |step: &Move| step.rules.as_ref().is_none_or(|it| self.profiles.knows(it));
@@ -221,21 +234,42 @@ impl Engine {
         }
     }
 
-    fn moves(&self, link: &Arc<str>) -> Vec<Move> {
-        let Some(Attached { local, profiles, .. }) = self.attached.get(link) else {
-            return Vec::new();
-        };
-        let directions = DIRECTIONS.into_iter().zip(profiles).enumerate();
-        let step = |(place, (direction, before)): (usize, (Direction, &Option<u32>))| {
-            let (policies, ranges) = (&self.policies, &self.ranges);
-            let selecting = policies.selecting(&local.key.namespace, &local.labels);
+    fn moves(&self, links: &[Arc<str>]) -> Vec<Move> {
+        // The pods of a Deployment are looked at once.
+        let mut alike: HashMap<(&str, &Labels, &[NamedPort]), Sides> = HashMap::new();
+        let mut moves = Vec::new();
+        for link in links {
+            let Some(Attached { local, profiles, .. }) = self.attached.get(link) else { continue };
+            let namespace = &*local.key.namespace;
             let rules = match local.known {
-                true => profile::rules(selecting, direction, &local.ports, policies, ranges),
-                false => policies.speak_of(&local.key.namespace, direction).then(Rules::new),
+                true => alike
+                    .entry((namespace, &local.labels, &local.ports))
+                    .or_insert_with(|| self.rules(local))
+                    .clone(),
+                false => DIRECTIONS.map(|direction| {
+                    self.policies.speak_of(namespace, direction).then(Arc::default)
+                }),
             };
-            Move { link: link.clone(), place, before: *before, rules: rules.map(Arc::new) }
-        };
-        directions.map(step).collect()
+            let directions = profiles.iter().zip(rules).enumerate();
+            moves.extend(directions.map(|(place, (before, rules))| Move {
+                link: link.clone(),
+                place,
+                before: *before,
+                rules,
+            }));
+        }
+        moves
+    }
+
+    /// What policies come to for a pod.
+    fn rules(&self, local: &Local) -> Sides {
+        let (policies, ranges) = (&self.policies, &self.ranges);
+        let selecting: Vec<_> = policies.selecting(&local.key.namespace, &local.labels).collect();
+        DIRECTIONS.map(|direction| {
+            let selecting = selecting.iter().copied();
+            let rules = profile::rules(selecting, direction, &local.ports, policies, ranges);
+            rules.map(Arc::new)
+        })
     }
 
     fn hold_against(&mut self, link: &Arc<str>, place: usize, after: Option<u32>) {
@@ -267,21 +301,29 @@ impl Engine {
         self.own_of(link);
     }
 
-    /// A profile means something else: what it allows to anybody and to every class.
+    /// A profile means something else: what it allows to anybody, and to the classes that what differs
+    /// speaks of.
     fn profile_shifts(&mut self, shift: &Shift<Rules>) {
-        let sides = [(&shift.before, false), (&shift.after, true)];
-        for (rules, comes) in sides.into_iter().filter_map(|(side, c)| Some((side.as_ref()?, c))) {
-            let number = shift.number;
-            let classes = self.classes.iter().flat_map(|(class, key)| {
-                let ports = profile::to_class(rules, key).into_iter();
-                ports.map(move |ports| profile::allowed(number, class, ports))
-            });
-            for element in profile::to_anybody(number, rules).chain(classes) {
+        let nothing = Arc::default();
+        let [before, after] = [&shift.before, &shift.after]
+            .map(|rules: &Option<Arc<Rules>>| rules.as_ref().unwrap_or(&nothing));
+        let number = shift.number;
+        let mut things = BTreeSet::new();
+        for (rule, comes) in only_in_one(before, after) {
+            things.extend(profile::mentioned(rule));
+            for element in profile::to_anybody(number, std::slice::from_ref(rule)) {
                 match comes {
                     true => self.pending.add(element),
                     false => self.pending.remove(element),
                 }
             }
+        }
+        let classes = self.classes.mentioning(&things);
+        self.effort.pairs += classes.len();
+        for class in classes {
+            let Some(key) = self.classes.get(class) else { continue };
+            let [before, after] = [before, after].map(|rules| profile::to_class(rules, key));
+            self.pending.shift(&before, &after, |ports| profile::allowed(number, class, *ports));
         }
     }
 

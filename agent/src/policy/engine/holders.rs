@@ -78,6 +78,11 @@ impl Holders {
         move |rank| !(owned && rank == Rank::Claim)
     }
 
+    /// Whether one of a kind is among them.
+    pub(super) fn has(&self, kind: u32) -> bool {
+        self.all().iter().any(|holder| holder.kind == kind)
+    }
+
     /// How many there are whose word counts.
     pub(super) fn in_effect(&self) -> usize {
         let counts = self.counting();

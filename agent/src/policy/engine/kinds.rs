@@ -2,10 +2,12 @@
 //! pod is of, once for all pods that have the same namespace, labels and named ports.
 
 use std::collections::{BTreeSet, HashMap};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use super::peers::{Policies, Scope};
-use super::pool::Pool;
+use super::index::{self, Index};
+use super::peers::{Changed, Peers, Policies, Scope};
+use super::pool::{Mentions, Pool};
 use crate::policy::labels::{Labels, Selector};
 use crate::policy::model::NamedPort;
 use crate::policy::parse::namespace_labels;
@@ -38,12 +40,30 @@ impl Key {
     }
 }
 
+impl Mentions for Key {
+    fn mentions(&self) -> Vec<u32> {
+        let names = self.ports.iter().map(|(name, _)| *name);
+        let mut all: Vec<u32> = self.peers.iter().copied().chain(names).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
 /// What makes a kind.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct KindKey {
     pub(super) namespace: Arc<str>,
     pub(super) labels: Arc<Labels>,
     pub(super) ports: Arc<[NamedPort]>,
+}
+
+impl KindKey {
+    /// What it is found under.
+    fn marks(&self) -> impl Iterator<Item = u32> {
+        let ports = self.ports.iter().map(|port| index::of_port(port.protocol, &port.name));
+        index::marks(&self.namespace, &self.labels).chain(ports)
+    }
 }
 
 #[derive(Debug)]
@@ -69,6 +89,9 @@ pub(super) struct Kinds {
     kinds: Vec<Option<Kind>>,
     free: Vec<u32>,
     namespaces: HashMap<Arc<str>, Namespace>,
+    found: Index<u32>,
+    /// Which addresses a kind has.
+    addresses: BTreeSet<(u32, IpAddr)>,
 }
 
 /// The labels of namespaces, as they are known.
@@ -98,8 +121,27 @@ impl Kinds {
         self.kinds.get_mut(usize::try_from(kind).ok()?)?.as_mut()
     }
 
-    /// The number of a kind, for one address more.
+    /// The addresses of a kind.
+    pub(super) fn addresses(&self, kind: u32) -> impl Iterator<Item = IpAddr> {
+        let from = self.addresses.range((kind, IpAddr::V4(Ipv4Addr::UNSPECIFIED))..);
+        from.take_while(move |(known, _)| *known == kind).map(|(_, address)| *address)
+    }
+
+    /// The number of a kind, which has this address from now on, or once more.
     pub(super) fn join(
+        &mut self,
+        key: &KindKey,
+        address: IpAddr,
+        policies: &Policies,
+        known: &NamespaceLabels,
+        classes: &Pool<Key>,
+    ) -> u32 {
+        let number = self.numbered(key, policies, known, classes);
+        self.addresses.insert((number, address));
+        number
+    }
+
+    fn numbered(
         &mut self,
         key: &KindKey,
         policies: &Policies,
@@ -114,7 +156,7 @@ impl Kinds {
         }
         let namespace = self.namespaces.entry(key.namespace.clone()).or_insert_with(|| {
             let labels = labels_of(&key.namespace, known);
-            let selectors = selectors(&key.namespace, &labels, policies, 0);
+            let selectors = selectors(&key.namespace, &labels, policies);
             Namespace { labels, selectors, kinds: 0 }
         });
         namespace.kinds += 1;
@@ -133,11 +175,15 @@ impl Kinds {
             *place = kind;
         }
         self.numbers.insert(key.clone(), number);
+        self.found.add(key.marks(), &number);
         number
     }
 
-    /// One address less.
-    pub(super) fn leave(&mut self, number: u32) {
+    /// A kind has an address once less, and if `for_good`, no more.
+    pub(super) fn leave(&mut self, number: u32, address: IpAddr, for_good: bool) {
+        if for_good {
+            self.addresses.remove(&(number, address));
+        }
         let Some(kind) = self.entry_mut(number) else { return };
         kind.uses = kind.uses.saturating_sub(1);
         if kind.uses > 0 {
@@ -147,6 +193,7 @@ impl Kinds {
         let Some(gone) = place.and_then(Option::take) else { return };
         self.free.push(number);
         self.numbers.remove(&gone.key);
+        self.found.remove(gone.key.marks(), &number);
         if let Some(namespace) = self.namespaces.get_mut(&gone.key.namespace) {
             namespace.kinds = namespace.kinds.saturating_sub(1);
             if namespace.kinds == 0 {
@@ -160,61 +207,116 @@ impl Kinds {
         self.numbers.get(key).copied()
     }
 
-    /// Policies or labels of namespaces are others now. Whether any kind counts as something else.
+    /// Policies are others now, and labels of namespaces if they are given. Returns the kinds that count
+    /// as something else, and how many were looked at.
     pub(super) fn rematch(
         &mut self,
         policies: &Policies,
-        fresh: &BTreeSet<u32>,
-        known: &NamespaceLabels,
+        changed: &Changed,
+        known: Option<&NamespaceLabels>,
         classes: &Pool<Key>,
-    ) -> bool {
+    ) -> (Vec<u32>, usize) {
+        let moved = known.map(|known| self.move_namespaces(policies, known)).unwrap_or_default();
+        let mut concerned: BTreeSet<u32> = BTreeSet::new();
+        for name in &moved {
+            concerned.extend(self.found.under(index::of_namespace(name)));
+        }
+        for (protocol, name) in &changed.names {
+            concerned.extend(self.found.under(index::of_port(*protocol, name)));
+        }
+        let gone = changed.gone.iter().map(|(number, peers)| (*number, peers, false));
+        let fresh = changed.fresh.iter().map(|(number, peers)| (*number, peers, true));
+        for (number, peers, comes) in gone.chain(fresh) {
+            self.spread(number, peers, comes, &moved, &mut concerned);
+        }
+        let mut others = Vec::new();
+        for number in &concerned {
+            let Some(kind) = self.entry(*number) else { continue };
+            let Some(namespace) = self.namespaces.get(&kind.key.namespace) else { continue };
+            let peers = match moved.contains(&kind.key.namespace) {
+                true => matching(&namespace.selectors, &kind.key.labels),
+                false => {
+                    let before = kind.counts_as.peers.iter().copied();
+                    let mut peers: Vec<u32> =
+                        before.filter(|peers| !changed.gone.contains_key(peers)).collect();
+                    let new = changed.fresh.first().map_or(u32::MAX, |(number, _)| *number);
+                    let old = namespace.selectors.partition_point(|(peers, _)| *peers < new);
+                    let new = namespace.selectors.get(old..).unwrap_or_default();
+                    peers.extend(matching(new, &kind.key.labels));
+                    peers
+                }
+            };
+            let now = Key { peers: peers.into(), ports: named(&kind.key.ports, policies) };
+            if now != *kind.counts_as {
+                let now = classes.share(now);
+                if let Some(kind) = self.entry_mut(*number) {
+                    kind.counts_as = now;
+                }
+                others.push(*number);
+            }
+        }
+        (others, concerned.len())
+    }
+
+    /// Gives namespaces the labels that they have now. Returns those that had others.
+    fn move_namespaces(
+        &mut self,
+        policies: &Policies,
+        known: &NamespaceLabels,
+    ) -> BTreeSet<Arc<str>> {
         let mut moved = BTreeSet::new();
-        // What is fresh has a number of its own, above all that were there.
-        let first_fresh = fresh.first().copied().unwrap_or(u32::MAX);
         for (name, namespace) in &mut self.namespaces {
             let labels = labels_of(name, known);
-            if *namespace.labels == *labels {
-                namespace.selectors.retain(|(peers, _)| policies.peers.contains_key(peers));
-                namespace.selectors.extend(selectors(name, &labels, policies, first_fresh));
-            } else {
-                namespace.selectors = selectors(name, &labels, policies, 0);
+            if *namespace.labels != *labels {
+                namespace.selectors = selectors(name, &labels, policies);
                 namespace.labels = labels;
                 moved.insert(name.clone());
             }
         }
-        let mut changed = false;
-        for kind in self.kinds.iter_mut().flatten() {
-            let Some(namespace) = self.namespaces.get(&kind.key.namespace) else { continue };
-            let peers = if moved.contains(&kind.key.namespace) {
-                matching(&namespace.selectors, &kind.key.labels)
-            } else {
-                let before = kind.counts_as.peers.iter().copied();
-                let mut peers: Vec<u32> =
-                    before.filter(|peers| policies.peers.contains_key(peers)).collect();
-                let old = namespace.selectors.partition_point(|(peers, _)| *peers < first_fresh);
-                let new = namespace.selectors.get(old..).unwrap_or_default();
-                peers.extend(matching(new, &kind.key.labels));
-                peers
+        moved
+    }
+
+    /// Tells the namespaces, but those that know it already, of peers that come or go, and finds the
+    /// kinds that may be of them.
+    fn spread(
+        &mut self,
+        number: u32,
+        peers: &Peers,
+        comes: bool,
+        but: &BTreeSet<Arc<str>>,
+        concerned: &mut BTreeSet<u32>,
+    ) {
+        for (scope, selector) in &peers.pods {
+            let mut tell = |name: &Arc<str>, namespace: &mut Namespace| {
+                let known = &mut namespace.selectors;
+                if comes {
+                    known.push((number, selector.clone()));
+                } else {
+                    let first = known.partition_point(|(peers, _)| *peers < number);
+                    let behind = known.partition_point(|(peers, _)| *peers <= number);
+                    known.drain(first..behind);
+                }
+                concerned.extend(self.found.candidates(name, selector));
             };
-            let now = Key { peers: peers.into(), ports: named(&kind.key.ports, policies) };
-            if now != *kind.counts_as {
-                kind.counts_as = classes.share(now);
-                changed = true;
+            match scope {
+                Scope::Own(own) if !but.contains(own) => {
+                    self.namespaces.get_mut(own).into_iter().for_each(|known| tell(own, known));
+                }
+                Scope::Own(_) => {}
+                Scope::Selected(selector) => {
+                    let all = self.namespaces.iter_mut().filter(|(name, _)| !but.contains(*name));
+                    let selected = all.filter(|(_, known)| selector.matches(&known.labels));
+                    selected.for_each(|(name, known)| tell(name, known));
+                }
             }
         }
-        changed
     }
 }
 
-/// The selectors of peers from this number on that may select pods of a namespace.
-fn selectors(
-    namespace: &str,
-    labels: &Labels,
-    policies: &Policies,
-    first: u32,
-) -> Vec<(u32, Arc<Selector>)> {
+/// The selectors of peers that may select pods of a namespace.
+fn selectors(namespace: &str, labels: &Labels, policies: &Policies) -> Vec<(u32, Arc<Selector>)> {
     let mut found = Vec::new();
-    for (number, peers) in policies.peers.range(first..) {
+    for (number, peers) in &policies.peers {
         for (scope, selector) in &peers.pods {
             let concerned = match scope {
                 Scope::Own(own) => **own == *namespace,

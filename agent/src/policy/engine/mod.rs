@@ -3,16 +3,24 @@
 //!
 //! | room | what it decides |
 //! |---|---|
-//! | `peers` | the peers of a rule as one thing with a number, and what is in force |
+//! | `peers` | the peers of a rule as one thing with a number, what is in force, and what differs |
+//! | `index` | by what pods, kinds and policies are found, so that nobody has to look at all of them |
 //! | `kinds` | which peers a pod is of, once for all that are alike |
 //! | `holders` | whose word counts where several pods name one address |
 //! | `pool` | which number a class or a profile has, and that it keeps it |
 //! | `profile` | what policies come to for a pod, and what a class is allowed by that |
+//! | `change` | whom it concerns that policies change |
 //! | `attached` | the pods of this node: what isolates them, and what is their own |
 //! | `pending` | what has changed, without what went and came again |
+//!
+//! A change costs what it concerns: a policy that is another now is a look at the pods that it selects
+//! or selected, at the kinds of pods that its peers are or were, and at their addresses ([`Effort`]
+//! counts it). Only blocks and ranges of ports are cut all together, where those of a policy change.
 
 mod attached;
+mod change;
 mod holders;
+mod index;
 mod kinds;
 mod peers;
 mod pending;
@@ -31,20 +39,18 @@ use flock_dataplane::policy::{Change, Class, Element};
 use self::attached::Attached;
 pub use self::attached::{Isolation, Local};
 use self::holders::{Address, Held, Holder};
+use self::index::Index;
 use self::kinds::{Key, Kinds};
 use self::peers::Policies;
 use self::pending::Pending;
-use self::pool::{Pool, Shift};
+use self::pool::{Pool, Shift, only_in_one};
 use self::profile::Rules;
 use super::blocks::{Piece, Span};
-use super::model::{Policy, PolicyKey};
 use super::ports::Ranges;
 use crate::source::{Cluster, PodKey};
 
 /// Pods that are looked at together.
 const AT_ONCE: usize = 512;
-
-type PolicyMap = BTreeMap<PolicyKey, Arc<Policy>>;
 
 /// Everything that the table follows from.
 #[derive(Debug)]
@@ -60,9 +66,25 @@ pub struct Engine {
     profiles: Pool<Rules>,
     attached: BTreeMap<Arc<str>, Attached>,
     links: BTreeMap<PodKey, BTreeSet<Arc<str>>>,
+    /// Links by the namespace and labels of their pods.
+    found: Index<Arc<str>>,
     /// Pairs of addresses that are one pod's, and how many say so.
     own: BTreeMap<(IpAddr, IpAddr), u32>,
     pending: Pending,
+    effort: Effort,
+}
+
+/// What was looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Links of pods, for what isolates them.
+    pub links: usize,
+    /// Kinds of pods, for the peers that they are of.
+    pub kinds: usize,
+    /// Addresses, for their class.
+    pub addresses: usize,
+    /// Pairs of a profile and a class, for what the one allows to the other.
+    pub pairs: usize,
 }
 
 impl Default for Engine {
@@ -78,8 +100,10 @@ impl Default for Engine {
             profiles: Pool::new(attached::FIRST_PROFILE),
             attached: BTreeMap::new(),
             links: BTreeMap::new(),
+            found: Index::default(),
             own: BTreeMap::new(),
             pending: Pending::default(),
+            effort: Effort::default(),
         }
     }
 }
@@ -100,12 +124,11 @@ impl Engine {
     /// What is known of the cluster, from now on.
     pub fn set_cluster(&mut self, cluster: &Arc<Cluster>) {
         let before = self.cluster.clone();
-        let same_policies =
-            Arc::ptr_eq(&before.policies, &cluster.policies) || before.policies == cluster.policies;
+        let policies = cluster.policies.differing(&before.policies);
         let same_namespaces = Arc::ptr_eq(&before.namespaces, &cluster.namespaces)
             || before.namespaces == cluster.namespaces;
-        if !same_policies || !same_namespaces {
-            self.set_policies(cluster, same_policies);
+        if !policies.is_empty() || !same_namespaces {
+            self.set_policies(cluster, &policies, !same_namespaces);
         }
         // A list of everything is taken in parts, so that it needs little memory at a time.
         for some in cluster.peers.differing(&before.peers).chunks(AT_ONCE) {
@@ -129,6 +152,11 @@ impl Engine {
     /// came again is not in it.
     pub fn take_change(&mut self) -> Change {
         self.pending.take()
+    }
+
+    /// What was looked at since this was asked last.
+    pub fn take_effort(&mut self) -> Effort {
+        std::mem::take(&mut self.effort)
     }
 
     /// Changes count from here on: all [`Engine::elements`] are where they belong.
@@ -157,37 +185,6 @@ impl Engine {
         all
     }
 
-    fn set_policies(&mut self, cluster: &Cluster, same_policies: bool) {
-        let mut cut_before = None;
-        let mut fresh = BTreeSet::new();
-        let mut cut_ports = false;
-        if !same_policies {
-            let pieces = std::mem::take(&mut self.policies.pieces);
-            fresh = self.policies.set(&cluster.policies);
-            let (removed, added) = self.ranges.set(self.policies.ranges());
-            cut_ports = !removed.is_empty() || !added.is_empty();
-            removed.into_iter().for_each(|element| self.pending.remove(element));
-            added.into_iter().for_each(|element| self.pending.add(element));
-            cut_before = (pieces != self.policies.pieces).then_some(pieces);
-        }
-        let changed =
-            self.kinds.rematch(&self.policies, &fresh, &cluster.namespaces, &self.classes);
-        if changed || cut_before.is_some() {
-            let all: BTreeSet<IpAddr> = self.addresses.keys().copied().collect();
-            self.classify(&all, cut_before);
-        }
-        if !same_policies {
-            // Policies isolate pods of their own namespace; only ranges of ports are everybody's.
-            let namespaces = differing(&self.cluster.policies, &cluster.policies);
-            let concerned = self
-                .attached
-                .iter()
-                .filter(|(_, attached)| cut_ports || namespaces.contains(attached.namespace()));
-            let links: Vec<Arc<str>> = concerned.map(|(link, _)| link.clone()).collect();
-            self.isolate(&links);
-        }
-    }
-
     /// Behind these links, and told of pods of these names, are others after the change than before.
     fn change_pods(&mut self, links: &[Arc<str>], pods: &[PodKey], change: impl FnOnce(&mut Self)) {
         let held = |engine: &Self| -> Vec<Held> {
@@ -202,15 +199,17 @@ impl Engine {
         // First what comes: a kind that stays is not forgotten and found again.
         for Held { address, kind, rank } in after {
             let namespaces = &self.cluster.namespaces;
-            let kind = self.kinds.join(&kind, &self.policies, namespaces, &self.classes);
+            let kind = self.kinds.join(&kind, address, &self.policies, namespaces, &self.classes);
             self.addresses.entry(address).or_default().holders.add(Holder { kind, rank });
         }
         for Held { address, kind, rank } in before {
             let Some(kind) = self.kinds.number(&kind) else { continue };
-            if let Some(entry) = self.addresses.get_mut(&address) {
+            let entry = self.addresses.get_mut(&address);
+            let stays = entry.is_some_and(|entry| {
                 entry.holders.remove(Holder { kind, rank });
-            }
-            self.kinds.leave(kind);
+                entry.holders.has(kind)
+            });
+            self.kinds.leave(kind, address, !stays);
         }
         self.classify(&dirty, None);
         self.own_anew(&dirty);
@@ -219,6 +218,7 @@ impl Engine {
     /// Gives these addresses the classes that they have now, and all pieces of the address space if
     /// that was cut anew (then with the pieces before).
     fn classify(&mut self, addresses: &BTreeSet<IpAddr>, cut_before: Option<Vec<Piece>>) {
+        self.effort.addresses += addresses.len();
         let mut moves: Vec<Move> =
             addresses.iter().filter_map(|address| self.address_move(*address)).collect();
         if let Some(before) = cut_before {
@@ -292,31 +292,22 @@ impl Engine {
         }
     }
 
-    /// A class means something else: what every profile allows to it.
+    /// A class means something else: what the profiles allow to it that speak of what differs.
     fn class_shifts(&mut self, shift: &Shift<Key>) {
-        for (number, rules) in self.profiles.iter() {
-            let ports = |key: &Option<Arc<Key>>| {
-                key.as_ref().map(|key| profile::to_class(rules, key)).unwrap_or_default()
-            };
-            let (before, after) = (ports(&shift.before), ports(&shift.after));
-            for ports in before.iter().filter(|ports| after.binary_search(ports).is_err()) {
-                self.pending.remove(profile::allowed(number, shift.number, *ports));
-            }
-            for ports in after.iter().filter(|ports| before.binary_search(ports).is_err()) {
-                self.pending.add(profile::allowed(number, shift.number, *ports));
-            }
+        let nobody = Arc::default();
+        let [before, after] = [&shift.before, &shift.after]
+            .map(|key: &Option<Arc<Key>>| key.as_ref().unwrap_or(&nobody));
+        let peers = only_in_one(&before.peers, &after.peers).map(|(peers, _)| *peers);
+        let names = only_in_one(&before.ports, &after.ports).map(|((name, _), _)| *name);
+        let profiles = self.profiles.mentioning(&peers.chain(names).collect());
+        self.effort.pairs += profiles.len();
+        for number in profiles {
+            let Some(rules) = self.profiles.get(number) else { continue };
+            let [before, after] = [before, after].map(|key| profile::to_class(rules, key));
+            self.pending
+                .shift(&before, &after, |ports| profile::allowed(number, shift.number, *ports));
         }
     }
-}
-
-/// The namespaces whose policies are not the same in both.
-fn differing<'a>(before: &'a PolicyMap, after: &'a PolicyMap) -> BTreeSet<&'a str> {
-    let other = |map: &PolicyMap, key: &PolicyKey, policy: &Arc<Policy>| {
-        !map.get(key).is_some_and(|known| Arc::ptr_eq(known, policy) || known == policy)
-    };
-    let changed = after.iter().filter(|(key, policy)| other(before, key, policy));
-    let gone = before.keys().filter(|key| !after.contains_key(*key));
-    changed.map(|(key, _)| key).chain(gone).map(|key| key.namespace.as_str()).collect()
 }
 
 fn block(span: &Span, class: u32) -> Element {

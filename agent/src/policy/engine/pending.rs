@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use flock_dataplane::policy::{Change, Element};
 
+use super::pool::only_in_one;
+
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     /// Whether it comes; otherwise it goes.
@@ -24,6 +26,13 @@ impl Pending {
             self.comes.remove(&element);
         } else {
             self.comes.insert(element, comes);
+        }
+    }
+
+    /// What a list, in order, has more or less than the list before, as elements.
+    pub(super) fn shift<T: Ord>(&mut self, before: &[T], after: &[T], of: impl Fn(&T) -> Element) {
+        for (one, comes) in only_in_one(before, after) {
+            self.note(of(one), comes);
         }
     }
 

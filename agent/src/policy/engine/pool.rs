@@ -1,9 +1,17 @@
 //! Numbers for what is the same: decides which number a key has, and keeps numbers where it can, so
-//! that a change in the kernel is small.
+//! that a change in the kernel is small. Tells, too, which keys speak of something, so that a change of
+//! that is no look at all of them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
+
+/// What speaks of peers and of names of ports, by their numbers.
+pub(super) trait Mentions {
+    /// Those, in order, nothing twice.
+    fn mentions(&self) -> Vec<u32>;
+}
 
 /// Keys with numbers, each for as long as somebody uses it.
 #[derive(Debug)]
@@ -13,6 +21,8 @@ pub(super) struct Pool<K> {
     next: u32,
     /// What numbers meant when [`Pool::settle`] was called last, of those that may differ.
     touched: BTreeMap<u32, Option<Arc<K>>>,
+    /// What is mentioned, and by the key of which number, as of the last [`Pool::settle`].
+    mentioned: BTreeSet<(u32, u32)>,
 }
 
 #[derive(Debug)]
@@ -29,11 +39,18 @@ pub(super) struct Shift<K> {
     pub(super) after: Option<Arc<K>>,
 }
 
-impl<K: Hash + Eq> Pool<K> {
+impl<K: Hash + Eq + Mentions> Pool<K> {
     /// Numbers begin with this one.
     pub(super) fn new(first: u32) -> Self {
         let (numbers, entries) = (HashMap::new(), BTreeMap::new());
-        Self { numbers, entries, next: first, touched: BTreeMap::new() }
+        let (touched, mentioned) = (BTreeMap::new(), BTreeSet::new());
+        Self { numbers, entries, next: first, touched, mentioned }
+    }
+
+    /// The numbers of the keys that mention any of these, as of the last [`Pool::settle`].
+    pub(super) fn mentioning(&self, things: &BTreeSet<u32>) -> BTreeSet<u32> {
+        let of = |thing: &u32| self.mentioned.range((*thing, 0)..=(*thing, u32::MAX));
+        things.iter().flat_map(of).map(|(_, number)| *number).collect()
     }
 
     /// What a number means.
@@ -100,16 +117,103 @@ impl<K: Hash + Eq> Pool<K> {
             }
             let after = self.get(number).cloned();
             if before != after {
+                self.note(number, before.as_deref(), after.as_deref());
                 shifts.push(Shift { number, before, after });
             }
         }
         shifts
     }
+
+    fn note(&mut self, number: u32, before: Option<&K>, after: Option<&K>) {
+        let things = |key: Option<&K>| key.map(K::mentions).unwrap_or_default();
+        let (before, after) = (things(before), things(after));
+        for (thing, comes) in only_in_one(&before, &after) {
+            match comes {
+                true => self.mentioned.insert((*thing, number)),
+                false => self.mentioned.remove(&(*thing, number)),
+            };
+        }
+    }
+}
+
+/// What is in one of two lists only, each in order and with nothing twice; with whether it is the
+/// second.
+pub(super) fn only_in_one<'a, T: Ord>(
+    first: &'a [T],
+    second: &'a [T],
+) -> impl Iterator<Item = (&'a T, bool)> {
+    let (mut first, mut second) = (first.iter().peekable(), second.iter().peekable());
+    std::iter::from_fn(move || {
+        loop {
+            let order = match (first.peek(), second.peek()) {
+                (Some(one), Some(other)) => one.cmp(other),
+                (Some(_), None) => Ordering::Less,
+                (None, _) => Ordering::Greater,
+            };
+            match order {
+                Ordering::Less => return first.next().map(|one| (one, false)),
+                Ordering::Greater => return second.next().map(|one| (one, true)),
+                Ordering::Equal => {
+                    first.next();
+                    second.next();
+                }
+            }
+        }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each letter is a thing that it mentions.
+    impl Mentions for &str {
+        fn mentions(&self) -> Vec<u32> {
+            self.bytes().collect::<BTreeSet<u8>>().into_iter().map(u32::from).collect()
+        }
+    }
+
+    #[test]
+    fn who_mentions_what_is_known() {
+        let mut pool: Pool<&str> = Pool::new(1);
+        let who = |pool: &Pool<&str>, things: &str| {
+            let things = things.bytes().map(u32::from).collect();
+            pool.mentioning(&things).into_iter().collect::<Vec<_>>()
+        };
+        let [one, two] = ["ab", "bc"].map(|key| pool.adopt(None, Arc::new(key)));
+        pool.settle();
+        assert_eq!(who(&pool, "a"), [one]);
+        assert_eq!(who(&pool, "b"), [one, two]);
+        assert_eq!(who(&pool, "ac"), [one, two]);
+        assert!(who(&pool, "d").is_empty());
+        pool.release(one);
+        assert_eq!(pool.adopt(Some(one), Arc::new("bd")), one);
+        pool.settle();
+        assert_eq!((who(&pool, "a"), who(&pool, "bd")), (vec![], vec![one, two]));
+        pool.release(one);
+        pool.settle();
+        assert_eq!((who(&pool, "d"), who(&pool, "b")), (vec![], vec![two]));
+        pool.release(two);
+        pool.settle();
+        assert!(pool.mentioned.is_empty());
+    }
+
+    #[test]
+    fn what_two_lists_do_not_share() {
+        type Case = (&'static [u8], &'static [u8], &'static [(u8, bool)]);
+        let cases: [Case; 5] = [
+            (&[], &[], &[]),
+            (&[1, 2], &[1, 2], &[]),
+            (&[1, 3], &[], &[(1, false), (3, false)]),
+            (&[1, 3, 5], &[2, 3, 6], &[(1, false), (2, true), (5, false), (6, true)]),
+            (&[4], &[1, 4, 9], &[(1, true), (9, true)]),
+        ];
+        for (first, second, expected) in cases {
+            let found: Vec<_> =
+                only_in_one(first, second).map(|(one, side)| (*one, side)).collect();
+            assert_eq!(found, expected, "{first:?} {second:?}");
+        }
+    }
 
     #[test]
     fn numbers_stay_where_they_can() {

@@ -5,6 +5,7 @@ use flock_dataplane::policy::{Class, Direction, Element, Ports, Profile};
 
 use super::kinds::Key;
 use super::peers::{ANYBODY, InForce, Lowered, Policies};
+use super::pool::Mentions;
 use crate::policy::model::{NamedPort, Protocol};
 use crate::policy::ports::{self, PortSet, Range, Ranges};
 
@@ -17,6 +18,24 @@ pub(super) enum Item {
     Ports(Ports),
     /// What the other side has under the name with this number.
     Named(u32, Protocol),
+}
+
+impl Mentions for Rules {
+    fn mentions(&self) -> Vec<u32> {
+        let mut all: Vec<u32> = self.iter().flat_map(mentioned).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// The numbers that what a rule comes to for a class depends on.
+pub(super) fn mentioned((peers, item): &(u32, Item)) -> impl Iterator<Item = u32> {
+    let name = match item {
+        Item::Named(name, _) => Some(*name),
+        Item::Ports(_) => None,
+    };
+    Some(*peers).filter(|peers| *peers != ANYBODY).into_iter().chain(name)
 }
 
 /// What these policies allow in this direction to a pod with these ports. `None`: it is not isolated,
@@ -93,27 +112,45 @@ fn pieces(mut wide: Vec<(u32, Range)>, ranges: &Ranges) -> Rules {
 /// Without what is allowed by another rule as well, to the same peers or to anybody: each would be
 /// an element for every class.
 fn without_surplus(rules: Rules) -> Rules {
-    let has = |peers: u32, ports: Ports| rules.binary_search(&(peers, Item::Ports(ports))).is_ok();
-    let covered = |peers: u32, item: Item, by: u32| {
-        let same = by == peers;
-        let protocol = match item {
-            Item::Ports(Ports::All) => return !same && has(by, Ports::All),
-            Item::Ports(Ports::Protocol(_)) | Item::Ports(Ports::Range(_)) => None,
-            Item::Ports(Ports::One(protocol, _)) => Some(protocol),
-            Item::Named(_, protocol) => Some(protocol.number()),
+    let anybody = to(&rules, ANYBODY);
+    let mut kept = Rules::with_capacity(rules.len());
+    for same in rules.chunk_by(|(one, _), (other, _)| one == other) {
+        let surplus = |(peers, item): &(u32, Item)| {
+            let by_anybody = || has(anybody, *item) || covered(*item, anybody);
+            covered(*item, same) || *peers != ANYBODY && by_anybody()
         };
-        has(by, Ports::All)
-            || protocol.is_some_and(|protocol| has(by, Ports::Protocol(protocol)))
-            || !same && rules.binary_search(&(by, item)).is_ok()
+        kept.extend(same.iter().filter(|rule| !surplus(rule)).copied());
+    }
+    kept
+}
+
+/// The rules for some peers, among those of all.
+fn to(rules: &[(u32, Item)], peers: u32) -> &[(u32, Item)] {
+    let first = rules.partition_point(|(known, _)| *known < peers);
+    let rest = rules.get(first..).unwrap_or_default();
+    let behind = rest.partition_point(|(known, _)| *known == peers);
+    rest.get(..behind).unwrap_or_default()
+}
+
+/// Whether the rules for some peers have an item.
+fn has(rules: &[(u32, Item)], item: Item) -> bool {
+    rules.binary_search_by_key(&item, |(_, known)| *known).is_ok()
+}
+
+/// Whether the rules for some peers have something that an item is a part of.
+fn covered(item: Item, rules: &[(u32, Item)]) -> bool {
+    let protocol = match item {
+        Item::Ports(Ports::All) => return false,
+        Item::Ports(Ports::Protocol(_) | Ports::Range(_)) => None,
+        Item::Ports(Ports::One(protocol, _)) => Some(protocol),
+        Item::Named(_, protocol) => Some(protocol.number()),
     };
-    let kept = rules.iter().copied().filter(|(peers, item)| {
-        !covered(*peers, *item, *peers) && !covered(*peers, *item, ANYBODY)
-    });
-    kept.collect()
+    let has = |ports| has(rules, Item::Ports(ports));
+    has(Ports::All) || protocol.is_some_and(|protocol| has(Ports::Protocol(protocol)))
 }
 
 /// What a profile allows to anybody.
-pub(super) fn to_anybody(profile: u32, rules: &Rules) -> impl Iterator<Item = Element> {
+pub(super) fn to_anybody(profile: u32, rules: &[(u32, Item)]) -> impl Iterator<Item = Element> {
     let anybody = rules.iter().take_while(|(peers, _)| *peers == ANYBODY);
     anybody.filter_map(move |(_, item)| match item {
         Item::Ports(ports) => Some(allowed(profile, Class::ANYBODY.0, *ports)),
@@ -122,7 +159,7 @@ pub(super) fn to_anybody(profile: u32, rules: &Rules) -> impl Iterator<Item = El
 }
 
 /// What a profile allows to a class, in order, beside what anybody may.
-pub(super) fn to_class(rules: &Rules, key: &Key) -> Vec<Ports> {
+pub(super) fn to_class(rules: &[(u32, Item)], key: &Key) -> Vec<Ports> {
     let mut all = Vec::new();
     let mut take = |item: &Item| match item {
         Item::Ports(ports) => all.push(*ports),
@@ -138,10 +175,8 @@ pub(super) fn to_class(rules: &Rules, key: &Key) -> Vec<Ports> {
             .filter(|item| matches!(item, Item::Named(..)))
             .for_each(&mut take);
     }
-    for (peers, item) in rules {
-        if *peers != ANYBODY && key.peers.binary_search(peers).is_ok() {
-            take(item);
-        }
+    for peers in &key.peers {
+        to(rules, *peers).iter().map(|(_, item)| item).for_each(&mut take);
     }
     all.sort_unstable();
     all.dedup();

@@ -31,7 +31,7 @@ const MAX_ENTRIES: usize = 10_000;
 
 /// From an object of the API server. What it says that this agent does not know selects nobody.
 pub fn from_parts(namespace: &str, name: &str, spec: &PolicySpec) -> Result<Policy, String> {
-    let key = PolicyKey { namespace: namespace.to_owned(), name: name.to_owned() };
+    let key = PolicyKey { namespace: namespace.into(), name: name.into() };
     Reader { manifest: false, entries: 0 }.policy(key, spec)
 }
 
@@ -43,7 +43,7 @@ pub fn closed(namespace: &str, name: &str, spec: Option<&PolicySpec>) -> Policy 
     let pods = selector.and_then(|selector| reader.selector(selector, "").ok());
     let (ingress, egress) = spec.and_then(|spec| directions(spec).ok()).unwrap_or((true, true));
     Policy {
-        key: PolicyKey { namespace: namespace.to_owned(), name: name.to_owned() },
+        key: PolicyKey { namespace: namespace.into(), name: name.into() },
         pods: pods.unwrap_or_default(),
         ingress: ingress.then(Vec::new),
         egress: egress.then(Vec::new),
@@ -129,7 +129,7 @@ fn manifest_policy(document: Value) -> Result<Policy, String> {
     let manifest = head(document, "networking.k8s.io/v1", "NetworkPolicy")?;
     let namespace = manifest.metadata.namespace.filter(|namespace| !namespace.is_empty());
     let namespace = namespace.unwrap_or_else(|| "default".into());
-    let key = PolicyKey { namespace, name: manifest.metadata.name };
+    let key = PolicyKey { namespace: namespace.into(), name: manifest.metadata.name.into() };
     let named = |error: String| format!("{key}: {error}");
     let written = manifest.spec.ok_or_else(|| named("spec is missing".into()))?;
     let spec: PolicySpec = read(written.clone(), "spec").map_err(named)?;

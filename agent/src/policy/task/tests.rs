@@ -21,8 +21,8 @@ fn facts(uid: &str, app: &str) -> PodFacts {
         uid: uid.into(),
         static_uid: None,
         annotations: BTreeMap::new(),
-        app: String::new(),
-        image: String::new(),
+        app: Arc::default(),
+        image: Arc::default(),
         ready: true,
         terminating: false,
         labels: Arc::new(Labels::new(&BTreeMap::from([("app".into(), app.into())]))),
@@ -66,7 +66,7 @@ async fn a_pod_that_is_not_told_of_any_more_stays_what_it_was() {
     let (tell, worlds) = watch::channel(world(None));
     let policies = from_manifest(DENY_WEB).unwrap().into_iter();
     let policies = policies.map(|policy| (policy.key.clone(), Arc::new(policy))).collect();
-    let cluster = Cluster { policies: Arc::new(policies), complete: true, ..Cluster::default() };
+    let cluster = Cluster { policies, complete: true, ..Cluster::default() };
     let (_clusters, told) = watch::channel(Arc::new(cluster));
     let gate = start(Parts {
         source: Source::told_by(worlds, told),

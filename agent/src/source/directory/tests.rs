@@ -117,11 +117,11 @@ fn of_two_that_name_one_pod_the_first_counts_and_the_other_is_told() {
     let key = PodKey { namespace: "default".into(), name: "a".into() };
     let mut directory = Directory::read(&root);
     let world = directory.world();
-    assert_eq!(world.pods.get(&key).unwrap().image, "first");
+    assert_eq!(world.pods.get(&key).unwrap().image.as_ref(), "first");
     assert_eq!(world.problems["pods/b.yaml"], "pod default/a is in pods/a.yaml already");
     fs::remove_file(root.join("pods/a.yaml")).unwrap();
     let world = touch(&mut directory, "pods/a.yaml", Arrival::Settled);
-    assert_eq!(world.pods.get(&key).unwrap().image, "second");
+    assert_eq!(world.pods.get(&key).unwrap().image.as_ref(), "second");
     assert!(world.problems.is_empty(), "{world:?}");
     fs::remove_file(root.join("pods/b.yaml")).unwrap();
     let world = touch(&mut directory, "pods/b.yaml", Arrival::Settled);
@@ -206,7 +206,7 @@ fn policies_and_namespaces_follow_their_files() {
     let path = "networkpolicies/a.yaml";
     fs::write(&file, POLICY).unwrap();
     let cluster = touch_cluster(&mut directory, path, Arrival::Settled);
-    let names: Vec<_> = cluster.policies.keys().map(ToString::to_string).collect();
+    let names: Vec<_> = cluster.policies.iter().map(|(key, _)| key.to_string()).collect();
     assert_eq!(names, ["shop/closed"]);
     for (bad, word) in
         [("", "is empty"), ("kind: Pod\nmetadata: {name: a}\n", "expected"), ("{", "")]

@@ -72,9 +72,9 @@ pub(super) fn nodes() -> ApiResource {
 
 /// The name of a pod, whatever else is known of it.
 pub(super) fn key(pod: &Pod) -> Option<PodKey> {
-    let name = pod.metadata.name.clone()?;
-    let namespace = pod.metadata.namespace.clone().unwrap_or_else(|| "default".to_owned());
-    Some(PodKey { namespace, name })
+    let name = pod.metadata.name.as_deref()?;
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
+    Some(PodKey { namespace: namespace.into(), name: name.into() })
 }
 
 /// What flock acts on. A pod in the node's own namespace is none of ours.
@@ -89,7 +89,7 @@ pub(super) fn facts(pod: Pod) -> Option<PodFacts> {
     let labels = metadata.labels.unwrap_or_default();
     let hash = labels.get("pod-template-hash").map(String::as_str);
     let controller = controller.map(|owner| (owner.kind.as_str(), owner.name.as_str()));
-    let app = ipam::app_name(controller, hash, &key.name).to_owned();
+    let app = ipam::app_name(controller, hash, &key.name).into();
     let all = metadata.annotations.unwrap_or_default();
     let static_uid = all.get(MIRROR).cloned();
     let ours = |(name, _): &(String, String)| name.starts_with(annotations::PREFIX);
@@ -100,7 +100,13 @@ pub(super) fn facts(pod: Pod) -> Option<PodFacts> {
         annotations: all.into_iter().filter(ours).collect::<BTreeMap<_, _>>(),
         app,
         ports: ports::named(&pod.spec.containers, &pod.spec.init_containers).into(),
-        image: pod.spec.containers.into_iter().next().unwrap_or_default().image.unwrap_or_default(),
+        image: pod
+            .spec
+            .containers
+            .first()
+            .and_then(|first| first.image.as_deref())
+            .unwrap_or_default()
+            .into(),
         ready: pod.status.is_some_and(|status| is_ready(&status)),
         terminating: metadata.deletion_timestamp.is_some(),
         labels: Arc::new(Labels::new(&labels)),
@@ -179,10 +185,7 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(facts.key.to_string(), "shop/web-7d9f-x2x");
-        assert_eq!(
-            (facts.app.as_str(), facts.image.as_str(), facts.uid.as_str()),
-            ("web", "web:1", "u-1")
-        );
+        assert_eq!((&*facts.app, &*facts.image, facts.uid.as_str()), ("web", "web:1", "u-1"));
         assert_eq!(facts.annotations.len(), 1);
         assert!(facts.ready && !facts.terminating);
         assert_eq!(facts.labels.get("app"), Some("web"));

@@ -57,7 +57,7 @@ fn standing(picture: &Picture) -> String {
 
 fn names(picture: &Picture) -> Vec<String> {
     let mut names: Vec<String> =
-        picture.world().pods.iter().map(|pod| pod.key.name.clone()).collect();
+        picture.world().pods.iter().map(|pod| pod.key.name.to_string()).collect();
     names.sort();
     names
 }

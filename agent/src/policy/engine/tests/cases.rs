@@ -19,7 +19,7 @@ fn key(name: &str) -> PodKey {
     PodKey { namespace: "default".into(), name: name.into() }
 }
 
-fn local(name: &str, app: &str, addresses: &[&str]) -> Local {
+pub(super) fn local(name: &str, app: &str, addresses: &[&str]) -> Local {
     let addresses = addresses.iter().map(|text| text.parse().unwrap()).collect();
     Local {
         key: key(name),
@@ -33,20 +33,20 @@ fn local(name: &str, app: &str, addresses: &[&str]) -> Local {
 
 /// A cluster with an engine that was told of it.
 #[derive(Default)]
-struct Node {
+pub(super) struct Node {
     cluster: Cluster,
-    engine: Engine,
+    pub(super) engine: Engine,
 }
 
 impl Node {
-    fn policies(&mut self, text: &str) -> Change {
+    pub(super) fn policies(&mut self, text: &str) -> Change {
         let policies = from_manifest(text).unwrap().into_iter();
         let policies = policies.map(|policy| (policy.key.clone(), Arc::new(policy))).collect();
-        self.cluster.policies = Arc::new(policies);
+        self.cluster.policies = policies;
         self.told()
     }
 
-    fn peer(&mut self, name: &str, app: Option<&str>, addresses: &[&str]) -> Change {
+    pub(super) fn peer(&mut self, name: &str, app: Option<&str>, addresses: &[&str]) -> Change {
         let peer = app.map(|app| {
             Arc::new(PeerPod {
                 labels: labels(app),
@@ -64,7 +64,7 @@ impl Node {
         self.engine.take_change()
     }
 
-    fn attach(&mut self, link: &str, local: Option<Local>) -> Change {
+    pub(super) fn attach(&mut self, link: &str, local: Option<Local>) -> Change {
         self.engine.set_local(&link.into(), local);
         self.engine.take_change()
     }

@@ -9,6 +9,7 @@ use super::world::{OUTSIDE, Pod, World};
 use crate::policy::engine::Engine;
 use crate::policy::judge::{End, Known, Packet, Side, judge};
 use crate::policy::model::{PolicyKey, PortMatch};
+use crate::source::Shards;
 
 /// One side of a connection: an address, of whom, behind which link.
 #[derive(Debug, Clone)]
@@ -71,7 +72,7 @@ fn expected(world: &World, sides: &[Side], egress: bool) -> (bool, bool) {
     // Of one who is certain there is nothing to be careful about; of several, two names of one rule
     // may lead to the same port, and the table does not see that.
     let plain = |(policy, rule): &(PolicyKey, usize)| {
-        let policy = &world.cluster.policies[policy];
+        let policy = world.cluster.policies.get(policy).unwrap();
         let rules = if egress { &policy.egress } else { &policy.ingress };
         let ports = &rules.as_ref().unwrap()[*rule].ports;
         let named = |ports: &PortMatch| matches!(ports, PortMatch::Named(_));
@@ -96,7 +97,8 @@ fn compare(world: &mut World, table: &Table, seed: u64) -> Option<bool> {
         packet,
     };
     let passes = table.passes(way);
-    let known = Known { policies: &world.cluster.policies, namespaces: &world.cluster.namespaces };
+    let policies = world.cluster.policies.in_order();
+    let known = Known { policies: &policies, namespaces: &world.cluster.namespaces };
     let (senders, receivers) = (ends(world, from.address), ends(world, to.address));
     let key = |place: &Place| place.pod.as_ref().map(|pod| pod.key.clone());
     if key(&from).is_some() && key(&from) == key(&to) {
@@ -172,6 +174,7 @@ fn changes_lead_to_what_a_fresh_start_does() {
             assert_eq!(all.into_iter().collect::<BTreeSet<_>>(), table.elements, "seed {seed}");
             assert!(engine.take_change().is_empty());
             let fresh = Table::of(world.fresh().elements());
+            assert_eq!(table.meaning(), fresh.meaning(), "seed {seed}");
             for _ in 0..20 {
                 compare(&mut world, &table, seed);
             }
@@ -205,7 +208,7 @@ fn without_policies_there_is_nothing() {
     assert!(engine.is_active() && !engine.elements().is_empty());
     let mut table = Table::of(engine.elements());
     engine.forget_changes();
-    world.cluster.policies = Arc::default();
+    world.cluster.policies = Shards::default();
     world.tell(&mut engine);
     table.apply(engine.take_change());
     assert!(table.elements.is_empty() && engine.elements().is_empty() && !engine.is_active());

@@ -17,6 +17,15 @@ pub(super) struct Table {
     ranges: BTreeMap<(u8, u16), (u16, u32)>,
 }
 
+/// Something that a table says.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Meaning {
+    Isolated(Direction, String),
+    /// A range of ports has its last one, too.
+    Allowed(Direction, String, Option<(IpAddr, IpAddr)>, (Ports, Option<u16>)),
+    Own(Element),
+}
+
 /// A packet on its way through the node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way<'a> {
@@ -99,6 +108,46 @@ impl Table {
         }
         let numbers: BTreeSet<u32> = self.ranges.values().map(|(_, number)| *number).collect();
         assert_eq!(numbers.len(), self.ranges.len());
+    }
+
+    /// What it all comes to, whatever numbers stand for it: for each link and direction who may send or be
+    /// sent what; whose own which addresses are.
+    pub(super) fn meaning(&self) -> BTreeSet<Meaning> {
+        let mut meaning = BTreeSet::new();
+        for ((direction, link), profile) in &self.subjects {
+            meaning.insert(Meaning::Isolated(*direction, link.clone()));
+            for element in &self.elements {
+                let Element::Allowed { profile: held, class, ports } = element else { continue };
+                if held != profile {
+                    continue;
+                }
+                let ports = match ports {
+                    Ports::Range(number) => {
+                        let range = self.ranges.iter().find(|(_, (_, known))| known == number);
+                        let ((protocol, first), (last, _)) = range.unwrap();
+                        (Ports::One(*protocol, *first), Some(*last))
+                    }
+                    other => (*other, None),
+                };
+                for who in self.whoever(*class) {
+                    meaning.insert(Meaning::Allowed(*direction, link.clone(), who, ports));
+                }
+            }
+        }
+        let own = self.elements.iter().filter(|element| matches!(element, Element::Own { .. }));
+        meaning.extend(own.cloned().map(Meaning::Own));
+        meaning
+    }
+
+    /// The addresses of a class, from one to another; none: anybody.
+    fn whoever(&self, class: Class) -> Vec<Option<(IpAddr, IpAddr)>> {
+        if class == Class::ANYBODY {
+            return vec![None];
+        }
+        let members = self.members.iter().filter(|(_, known)| **known == class);
+        let members = members.map(|(address, _)| Some((*address, *address)));
+        let blocks = self.blocks.iter().filter(|(_, (_, known))| *known == class);
+        members.chain(blocks.map(|(first, (last, _))| Some((*first, *last)))).collect()
     }
 
     pub(super) fn passes(&self, way: Way<'_>) -> bool {

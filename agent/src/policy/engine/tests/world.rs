@@ -131,7 +131,7 @@ impl World {
                 }
             }
             5 => self.change_namespace(),
-            6 if self.chance(15) => self.cluster.policies = Arc::default(),
+            6 if self.chance(15) => self.cluster.policies = Shards::default(),
             _ => self.change_policy(),
         }
     }
@@ -203,8 +203,8 @@ impl World {
         let before = self.pods.get(&number).cloned();
         // Its name stays while it is there; what else is known of it may change.
         let key = before.as_ref().map(|pod| pod.key.clone()).unwrap_or_else(|| PodKey {
-            namespace: self.pick(&NAMESPACES).to_owned(),
-            name: format!("pod-{number}"),
+            namespace: self.pick(&NAMESPACES).into(),
+            name: format!("pod-{number}").into(),
         });
         let own: [IpAddr; 2] = [
             format!("10.0.0.{number}").parse().unwrap(),
@@ -251,8 +251,8 @@ impl World {
     }
 
     fn change_policy(&mut self) {
-        let namespace = self.pick(&NAMESPACES).to_owned();
-        let key = PolicyKey { namespace, name: format!("policy-{}", self.below(3)) };
+        let namespace = self.pick(&NAMESPACES).into();
+        let key = PolicyKey { namespace, name: format!("policy-{}", self.below(3)).into() };
         let gone = self.chance(30);
         let policy = Policy {
             key: key.clone(),
@@ -260,11 +260,7 @@ impl World {
             ingress: self.rules(),
             egress: self.rules(),
         };
-        let policies = Arc::make_mut(&mut self.cluster.policies);
-        match gone {
-            true => drop(policies.remove(&key)),
-            false => drop(policies.insert(key, Arc::new(policy))),
-        }
+        self.cluster.policies.set(&key, (!gone).then(|| Arc::new(policy)));
     }
 
     fn selector(&mut self, keys: &[&str]) -> Selector {

@@ -49,9 +49,10 @@ impl Cache {
         let Some(kept) = kept.filter(|kept| kept.version == VERSION) else {
             return Past::default();
         };
-        let specs = kept.policies.into_iter().map(|one| (one.key, one.spec.to_string().into()));
+        let specs = kept.policies.into_iter();
+        let specs = specs.map(|one| (one.key, Arc::from(one.spec.to_string())));
         let namespaces = kept.namespaces.into_iter().map(|(name, labels)| (name, Arc::new(labels)));
-        Past { specs: Arc::new(specs.collect()), namespaces: Arc::new(namespaces.collect()) }
+        Past { specs: specs.collect(), namespaces: Arc::new(namespaces.collect()) }
     }
 
     /// Writes what is shown from now on, whenever it is another.
@@ -65,15 +66,15 @@ impl Cache {
 }
 
 fn kept(past: &Past) -> Kept {
-    let policy = |(key, spec): (&PolicyKey, &Arc<str>)| KeptPolicy {
-        key: key.clone(),
+    let policy = |(key, spec): (PolicyKey, Arc<str>)| KeptPolicy {
+        key,
         // It was written from a value.
-        spec: serde_json::from_str(spec).unwrap_or_default(),
+        spec: serde_json::from_str(&spec).unwrap_or_default(),
     };
     let labels = |(name, labels): (&String, &Arc<Labels>)| (name.clone(), Labels::clone(labels));
     Kept {
         version: VERSION,
-        policies: past.specs.iter().map(policy).collect(),
+        policies: past.specs.in_order().into_iter().map(policy).collect(),
         namespaces: past.namespaces.iter().map(labels).collect(),
     }
 }

@@ -127,7 +127,8 @@ impl From<Received> for PolicyObject {
     fn from(mut received: Received) -> Self {
         let namespace = received.metadata.namespace();
         let Metadata { name, resource_version, .. } = received.metadata;
-        Self { version: resource_version, key: PolicyKey { namespace, name }, spec: received.spec }
+        let key = PolicyKey { namespace: namespace.into(), name: name.into() };
+        Self { version: resource_version, key, spec: received.spec }
     }
 }
 
@@ -156,7 +157,7 @@ impl From<ReceivedPod> for PeerObject {
         Self {
             version: metadata.resource_version,
             peer: if spec.host_network { None } else { described.peer() },
-            key: PodKey { namespace, name: metadata.name },
+            key: PodKey { namespace: namespace.into(), name: metadata.name.into() },
         }
     }
 }

@@ -36,9 +36,9 @@ impl Kind {
 /// All that was told.
 #[derive(Default)]
 pub(super) struct Picture {
-    policies: Arc<BTreeMap<PolicyKey, Arc<Policy>>>,
+    policies: Shards<PolicyKey, Arc<Policy>>,
     /// What they were read from.
-    specs: Arc<BTreeMap<PolicyKey, Arc<str>>>,
+    specs: Shards<PolicyKey, Arc<str>>,
     namespaces: Arc<BTreeMap<String, Arc<Labels>>>,
     peers: Shards<PodKey, Arc<PeerPod>>,
     /// Those of the list under way.
@@ -54,7 +54,7 @@ pub(super) struct Picture {
 /// What a restart begins with.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Past {
-    pub(super) specs: Arc<BTreeMap<PolicyKey, Arc<str>>>,
+    pub(super) specs: Shards<PolicyKey, Arc<str>>,
     pub(super) namespaces: Arc<BTreeMap<String, Arc<Labels>>>,
 }
 
@@ -62,7 +62,7 @@ impl Picture {
     /// Nothing is told yet; `past` is what was known before.
     pub(super) fn new(past: Past) -> Self {
         let mut picture = Self { namespaces: past.namespaces, ..Self::default() };
-        for (key, spec) in &*past.specs {
+        for (key, spec) in past.specs.iter() {
             match serde_json::from_str(spec) {
                 Ok(spec) => picture.set_policy(key, Some(spec)),
                 Err(error) => picture.refuse(key, error.to_string()),
@@ -111,7 +111,7 @@ impl Picture {
     pub(super) fn hear_policies(&mut self, told: Told<PolicyObject>) {
         match self.news(Kind::Policies, told) {
             News::All(all) => {
-                let known = self.policies.keys().chain(self.refused.keys());
+                let known = self.policies.iter().map(|(key, _)| key).chain(self.refused.keys());
                 let mut gone: BTreeSet<PolicyKey> = known.cloned().collect();
                 for policy in all {
                     gone.remove(&policy.key);
@@ -166,7 +166,7 @@ impl Picture {
             }
             News::Changed(pod) => {
                 let peer = pod.peer.map(|peer| self.pool.peer(peer));
-                self.peers.set(&pod.key, peer);
+                self.peers.set(&self.pool.key(pod.key), peer);
             }
             News::Gone(pod) => self.peers.set(&pod.key, None),
             News::Nothing => {}
@@ -179,15 +179,15 @@ impl Picture {
             let Some(peer) = pod.peer else { continue };
             let known = self.peers.get(&pod.key).filter(|known| ***known == peer).cloned();
             let peer = known.unwrap_or_else(|| self.pool.peer(peer));
-            self.listing.set(&pod.key, Some(peer));
+            self.listing.set(&self.pool.key(pod.key), Some(peer));
         }
     }
 
     /// A policy as it is now. One that cannot be read takes nothing away.
     fn set_policy(&mut self, key: &PolicyKey, spec: Option<Value>) {
         let Some(spec) = spec else {
-            set(&mut self.policies, key, None);
-            set(&mut self.specs, key, None);
+            self.policies.set(key, None);
+            self.specs.set(key, None);
             self.refused.remove(key);
             return;
         };
@@ -198,13 +198,13 @@ impl Picture {
         }
         match read(key, spec) {
             Ok(policy) => {
-                set(&mut self.policies, key, Some(Arc::new(policy)));
-                set(&mut self.specs, key, Some(text.into()));
+                self.policies.set(key, Some(Arc::new(policy)));
+                self.specs.set(key, Some(text.into()));
                 self.refused.remove(key);
             }
             // Nothing was said before that could stay: whom it selects is closed, not open.
-            Err((problem, closed)) if !self.policies.contains_key(key) => {
-                set(&mut self.policies, key, Some(closed));
+            Err((problem, closed)) if self.policies.get(key).is_none() => {
+                self.policies.set(key, Some(closed));
                 self.refuse(key, problem);
             }
             Err((problem, _)) => self.refuse(key, problem),

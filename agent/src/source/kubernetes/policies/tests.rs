@@ -76,11 +76,11 @@ impl Following {
 }
 
 fn names(cluster: &Cluster) -> Vec<String> {
-    cluster.policies.keys().map(ToString::to_string).collect()
+    cluster.policies.in_order().keys().map(ToString::to_string).collect()
 }
 
 fn peers(cluster: &Cluster) -> Vec<String> {
-    let mut names: Vec<_> = cluster.peers.iter().map(|(key, _)| key.name.clone()).collect();
+    let mut names: Vec<_> = cluster.peers.iter().map(|(key, _)| key.name.to_string()).collect();
     names.sort();
     names
 }
@@ -203,7 +203,8 @@ async fn a_policy_that_cannot_be_read_leaves_the_last_good_one() {
     let mut following = Following::of(&server);
     let cluster = following.until(|cluster| cluster.complete).await;
     assert_eq!(names(&cluster), ["shop/a", "shop/never"], "one that was never good is closed");
-    let never = cluster.policies.values().find(|policy| policy.key.name == "never").unwrap();
+    let known = cluster.policies.in_order();
+    let never = known.values().find(|policy| *policy.key.name == *"never").unwrap();
     assert_eq!((&never.ingress, &never.egress), (&Some(vec![]), &Some(vec![])));
     assert!(cluster.problems["NetworkPolicy shop/never"].contains("Sideways"), "{cluster:?}");
     let good = cluster.policies.clone();
@@ -340,7 +341,7 @@ fn ten_thousand_pods_and_the_engine_are_fifteen_megabytes() {
         picture.hear_pods(Told::Part { first: false, some: page_of_pods(page) });
     }
     picture.hear_pods(Told::All(vec![]));
-    let cluster = Arc::new(Cluster { policies: Arc::new(policies), ..picture.cluster() });
+    let cluster = Arc::new(Cluster { policies, ..picture.cluster() });
     let mut engine = crate::policy::Engine::default();
     engine.set_cluster(&cluster);
     let change = engine.take_change();
