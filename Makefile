@@ -34,7 +34,7 @@ DEB_DEPLOY := kubectl:kubernetes-client go:golang-go \
               /usr/share/gocode/src/github.com/Masterminds/sprig:golang-github-masterminds-sprig-dev \
               /usr/share/gocode/src/sigs.k8s.io/yaml:golang-k8s-sigs-yaml-dev
 DEB_TEST  := $(DEB_DEMO) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins \
-             $(DEB_ROUTERS) podman:podman containerd:containerd runc:runc curl:curl gcc:gcc /usr/include/stdio.h:libc6-dev mount:mount tmux:tmux pkill:procps jq:jq promtool:prometheus \
+             $(DEB_ROUTERS) podman:podman containerd:containerd runc:runc curl:curl gcc:gcc /usr/include/stdio.h:libc6-dev mount:mount tmux:tmux pkill:procps jq:jq promtool:prometheus tcpdump:tcpdump \
              $(DEB_DEPLOY) chromium:chromium chromedriver:chromium-driver /usr/share/fonts/truetype/dejavu/DejaVuSansCondensed.ttf:fonts-dejavu-extra
 DEB_INTEROP := $(DEB_DEMO) $(DEB_ROUTERS) podman:podman runc:runc tcpdump:tcpdump
 DEB_BENCH := $(DEB_DEMO) $(DEB_ROUTERS) iptables:iptables /usr/lib/cni/ptp:containernetworking-plugins iperf3:iperf3 \

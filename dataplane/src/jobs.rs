@@ -131,7 +131,7 @@ mod tests {
             third.await;
         }
         drop(callers);
-        let mut next = || jobs.next().map(|taken| taken.job);
+        let next = || jobs.next().map(|taken| taken.job);
         assert_eq!((next(), next(), next()), (Some(2), Some(3), None));
     }
 
