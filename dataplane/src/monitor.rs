@@ -4,9 +4,8 @@
 //! Decides which events matter and that none is ever silently missed: a full
 //! channel or an overrun socket becomes [`Drift::Lost`], which means "look at
 //! everything again" (and that of nftables what it tells of). A route that this
-//! dataplane made or removed itself is passed over: with a full table that is a
-//! hundred thousand, and mostly the kernel does not even tell (`hearing`). So is
-//! what it does to the policy. Otherwise telling a
+//! dataplane made or removed itself is passed over, and mostly the kernel does
+//! not even tell (`hearing`). So is what it does to the policy. Otherwise telling a
 //! removal of our own from another's is left to the agent, which knows its
 //! wishes.
 
