@@ -107,6 +107,11 @@ impl Scene {
         })
     }
 
+    /// Forgets what nobody has read of the router's news, which may be more than there was room for.
+    pub(super) fn catch_up(&mut self) -> Result<()> {
+        self.router.catch_up()
+    }
+
     /// What the agent has used.
     pub fn usage(&mut self) -> Result<Usage> {
         usage::of(self.place.node_mut().agent()?.pid())

@@ -103,10 +103,8 @@ pub fn soak(dir: &Path, wishes: &Soak, mut look: impl FnMut(&Sample)) -> Result<
     let soaked = scene.place.explain(soaked)?;
     // The agent is still the same process, and still does what it is there for.
     ensure!(scene.place.node_mut().agent()?.pid() == pid, "another agent runs by now");
-    // After hours nobody has read the router's news, and the first reading only says so.
-    if scene.measure(0, 1).is_err() {
-        scene.measure(0, 1)?;
-    }
+    scene.catch_up()?;
+    scene.measure(0, 1)?;
     scene.dismiss()?;
     Ok(soaked)
 }

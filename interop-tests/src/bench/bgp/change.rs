@@ -216,6 +216,11 @@ impl Rack {
         Ok(())
     }
 
+    /// Forgets what the router's kernel told of while nobody read it.
+    pub fn catch_up(&mut self) -> Result<()> {
+        self.news.catch_up()
+    }
+
     /// Awaits changes in the router's kernel that a guest is the cause of.
     pub fn until(
         &mut self,

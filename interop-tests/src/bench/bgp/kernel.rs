@@ -54,6 +54,22 @@ impl News {
         Ok(Self { socket, buffer: vec![0; 256 * 1024] })
     }
 
+    /// Reads what nobody has read, and forgets it. A socket that had no room for something is told nothing
+    /// more by the kernel until it is read empty: what happens before that is never heard of.
+    pub fn catch_up(&mut self) -> Result<()> {
+        loop {
+            go_on()?;
+            match self.socket.recv(&mut self.buffer.as_mut_slice(), 0) {
+                Ok(_) => {}
+                Err(error) if error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error()) => {}
+                Err(error) if error.raw_os_error() == Some(Errno::AGAIN.raw_os_error()) => {
+                    return Ok(());
+                }
+                Err(error) => return Err(error).context("listening to the kernel"),
+            }
+        }
+    }
+
     /// Awaits `count` changes of one kind among the routes that `ours` picks,
     /// and returns when the last one was read.
     pub fn until(
