@@ -326,3 +326,30 @@ fn replace(lost: Worker) {
         tracing::error!(%error, "no replacement for a netlink thread");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_brief_job_is_done_by_who_asks_unless_a_thread_is_at_work() {
+        let pool = Pool::start().unwrap();
+        let here = thread::current().id();
+        let who = |_: &mut Worker| Ok(thread::current().id());
+        assert_eq!(pool.run_brief(who).await.unwrap(), here);
+        let (go_on, held) = mpsc::channel::<()>();
+        let busy = pool.clone();
+        let job = tokio::spawn(async move { busy.run(move |_| Ok(held.recv().is_ok())).await });
+        while pool.callers.are_idle() {
+            tokio::task::yield_now().await;
+        }
+        assert_ne!(pool.run_brief(who).await.unwrap(), here);
+        go_on.send(()).unwrap();
+        assert!(job.await.unwrap().unwrap());
+        let own = pool.brief.lock().unwrap().host.port();
+        assert!(pool.ports.route.contain(own), "what it does would be taken for drift");
+    }
+}
