@@ -9,6 +9,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use netlink_packet_route::route::RouteType;
@@ -54,7 +55,7 @@ impl RouteWish {
     }
 
     /// The next hops of a route that is to be there.
-    fn hops(&self) -> &[NextHop] {
+    fn hops(&self) -> &[Arc<NextHop>] {
         match self {
             Self::Set(NodeRoute::Anycast { next_hops, .. }) => next_hops,
             _ => &[],
@@ -213,7 +214,7 @@ fn ask(
 fn set_anycast(
     host: &mut Channel,
     address: IpAddr,
-    hops: &[NextHop],
+    hops: &[Arc<NextHop>],
     seen: &Seen,
     tables: &mut Tables,
 ) -> Result<Asked, Error> {
@@ -328,8 +329,8 @@ impl Seen {
 
     /// The hops that can be led to, sorted: one pod that is gone, or is about
     /// to be, must not keep the others from being served.
-    fn resolve(&self, address: IpAddr, hops: &[NextHop]) -> Result<Vec<(IpAddr, u32)>, Error> {
-        let hops: BTreeSet<&NextHop> = hops.iter().collect();
+    fn resolve(&self, address: IpAddr, hops: &[Arc<NextHop>]) -> Result<Vec<(IpAddr, u32)>, Error> {
+        let hops: BTreeSet<&Arc<NextHop>> = hops.iter().collect();
         let mut ways = Vec::with_capacity(hops.len());
         for hop in &hops {
             let link = match self.links.get(&hop.dev) {

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteMetric, RouteType};
@@ -45,8 +46,9 @@ pub enum NodeRoute {
     Anycast {
         /// The address.
         address: IpAddr,
-        /// One is a plain route, several are multipath, none removes it.
-        next_hops: Vec<NextHop>,
+        /// One is a plain route, several are multipath, none removes it. Shared: a pod
+        /// may be behind many addresses, each by the same way.
+        next_hops: Vec<Arc<NextHop>>,
     },
 }
 
@@ -134,8 +136,8 @@ pub(crate) fn our_routes(worker: &mut Worker) -> Result<Vec<NodeRoute>, Error> {
     for family in FAMILIES {
         routes.extend(all_routes(host, family, Some(PROTOCOL))?);
     }
-    let names = link_names(host)?;
-    Ok(routes.iter().filter_map(|route| node_route(route, &names)).collect())
+    let mut ways = Ways::new(link_names(host)?);
+    Ok(routes.iter().filter_map(|route| node_route(route, &mut ways)).collect())
 }
 
 /// Of these addresses, flock's anycast routes as they are: by lookups, in two
@@ -163,10 +165,31 @@ pub(crate) fn anycast_routes(
     let lookups: Vec<Request> = indices.into_iter().map(request::link_by_index).collect();
     let links = host.batch(&lookups)?;
     let names = links.iter().filter_map(first_link).map(|link| (link.index, link.name)).collect();
-    Ok(routes.iter().filter_map(|route| node_route(route, &names)).collect())
+    let mut ways = Ways::new(names);
+    Ok(routes.iter().filter_map(|route| node_route(route, &mut ways)).collect())
 }
 
-fn node_route(route: &RouteView, names: &HashMap<u32, String>) -> Option<NodeRoute> {
+/// The ways of many routes, each once.
+struct Ways {
+    names: HashMap<u32, String>,
+    known: HashMap<(IpAddr, u32), Arc<NextHop>>,
+}
+
+impl Ways {
+    fn new(names: HashMap<u32, String>) -> Self {
+        Self { names, known: HashMap::new() }
+    }
+
+    fn by(&mut self, via: IpAddr, index: u32) -> Arc<NextHop> {
+        let known = self.known.entry((via, index)).or_insert_with(|| {
+            let dev = self.names.get(&index).cloned().unwrap_or_default();
+            Arc::new(NextHop { via, dev })
+        });
+        Arc::clone(known)
+    }
+}
+
+fn node_route(route: &RouteView, ways: &mut Ways) -> Option<NodeRoute> {
     if matches!(route.kind, RouteType::Unreachable | RouteType::BlackHole) {
         return Some(NodeRoute::Blackhole { prefix: route.destination });
     }
@@ -176,8 +199,7 @@ fn node_route(route: &RouteView, names: &HashMap<u32, String>) -> Option<NodeRou
     let mut next_hops = Vec::with_capacity(route.hops.len());
     for hop in &route.hops {
         // Without a gateway it is a pod's own route.
-        let dev = names.get(&hop.index).cloned().unwrap_or_default();
-        next_hops.push(NextHop { via: hop.via?, dev });
+        next_hops.push(ways.by(hop.via?, hop.index));
     }
     next_hops.sort();
     (!next_hops.is_empty())

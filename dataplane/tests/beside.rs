@@ -9,6 +9,7 @@
 mod lab;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use flock_dataplane::{
     Dataplane, Error, LearnedHop, LearnedRoute, NextHop, NodeRoute, NodeSettings, PodLink, RouteKey,
@@ -41,9 +42,9 @@ fn anycast(text: &str, links: &[PodLink]) -> NodeRoute {
         IpAddr::V6(_) => link.ip6.unwrap().into(),
         IpAddr::V4(_) => link.ip4.unwrap().into(),
     };
-    let mut next_hops: Vec<NextHop> = links
+    let mut next_hops: Vec<Arc<NextHop>> = links
         .iter()
-        .map(|link| NextHop { via: via(link), dev: link.host_ifname.clone() })
+        .map(|link| Arc::new(NextHop { via: via(link), dev: link.host_ifname.clone() }))
         .collect();
     next_hops.sort();
     NodeRoute::Anycast { address, next_hops }

@@ -8,6 +8,7 @@
 
 mod lab;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use flock_dataplane::{
@@ -164,9 +165,8 @@ fn pods_come_and_go_unnoticed() {
             link.anycast = vec![anycast];
             dataplane.attach(link.clone()).await.unwrap();
         }
-        let hop = |link: &PodLink| NextHop {
-            via: link.ip6.unwrap().into(),
-            dev: link.host_ifname.clone(),
+        let hop = |link: &PodLink| {
+            Arc::new(NextHop { via: link.ip6.unwrap().into(), dev: link.host_ifname.clone() })
         };
         let next_hops = links.iter().map(hop).collect();
         dataplane.set_route(NodeRoute::Anycast { address: anycast, next_hops }).await.unwrap();

@@ -9,6 +9,7 @@ mod lab;
 
 use flock_dataplane::{DOOMED_GROUP, Dataplane, Error, NextHop, NodeRoute, NodeSettings};
 use lab::{Space, address, dual, ip4, ip6, on_node};
+use std::sync::Arc;
 
 #[test]
 fn routes_go_at_once_and_the_link_with_the_next_reap() {
@@ -98,9 +99,8 @@ fn anycast_admissions_go_with_the_link() {
             dataplane.attach(link.clone()).await.unwrap();
             links.push(link);
         }
-        let hop = |link: &flock_dataplane::PodLink| NextHop {
-            via: link.ip6.unwrap().into(),
-            dev: link.host_ifname.clone(),
+        let hop = |link: &flock_dataplane::PodLink| {
+            Arc::new(NextHop { via: link.ip6.unwrap().into(), dev: link.host_ifname.clone() })
         };
         let next_hops = links.iter().map(hop).collect();
         let anycast = NodeRoute::Anycast { address: address("2001:db8:ca::1"), next_hops };

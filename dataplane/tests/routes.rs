@@ -8,18 +8,21 @@
 mod lab;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use flock_dataplane::{
     Dataplane, Error, NextHop, NodeRoute, NodeSettings, PROTOCOL, PodLink, RouteKey, RouteWish,
 };
 use lab::{Space, Uplinks, address, dual, on_node};
 
-fn hops(links: &[PodLink], six: bool) -> Vec<NextHop> {
-    let mut hops: Vec<NextHop> = links
+fn hops(links: &[PodLink], six: bool) -> Vec<Arc<NextHop>> {
+    let mut hops: Vec<Arc<NextHop>> = links
         .iter()
-        .map(|link| NextHop {
-            via: if six { link.ip6.unwrap().into() } else { link.ip4.unwrap().into() },
-            dev: link.host_ifname.clone(),
+        .map(|link| {
+            Arc::new(NextHop {
+                via: if six { link.ip6.unwrap().into() } else { link.ip4.unwrap().into() },
+                dev: link.host_ifname.clone(),
+            })
         })
         .collect();
     hops.sort();
@@ -93,7 +96,8 @@ fn many_are_laid_and_removed_with_a_verdict_each() {
         for count in [1, 2, 1] {
             let mut wishes: Vec<RouteWish> =
                 addresses.iter().map(|address| set(anycast(*address, count))).collect();
-            let gone = NextHop { via: address("10.0.0.1"), dev: "flock00000000".to_owned() };
+            let gone =
+                Arc::new(NextHop { via: address("10.0.0.1"), dev: "flock00000000".to_owned() });
             let nowhere =
                 NodeRoute::Anycast { address: address("198.51.100.1"), next_hops: vec![gone] };
             wishes.push(set(nowhere));
@@ -151,7 +155,7 @@ fn v6(n: u8) -> Ipv6Addr {
 fn a_missing_interface_is_named() {
     on_node(|_node| async move {
         let dataplane = Dataplane::start().unwrap();
-        let hop = NextHop { via: address("10.0.0.1"), dev: "flock00000000".to_owned() };
+        let hop = Arc::new(NextHop { via: address("10.0.0.1"), dev: "flock00000000".to_owned() });
         let route = NodeRoute::Anycast { address: address("192.0.2.1"), next_hops: vec![hop] };
         let error = dataplane.set_route(route).await.unwrap_err();
         assert!(matches!(&error, Error::NoSuchLink { name } if name == "flock00000000"), "{error}");

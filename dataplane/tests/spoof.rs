@@ -8,6 +8,7 @@
 mod lab;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flock_dataplane::{Dataplane, NextHop, NodeRoute, NodeSettings, PodLink};
@@ -61,13 +62,15 @@ fn forged_sources_are_dropped_and_own_ones_pass() {
         for anycast in [any4, any6] {
             let next_hops = links
                 .iter()
-                .map(|link| NextHop {
-                    via: if anycast.is_ipv6() {
-                        link.ip6.unwrap().into()
-                    } else {
-                        link.ip4.unwrap().into()
-                    },
-                    dev: link.host_ifname.clone(),
+                .map(|link| {
+                    Arc::new(NextHop {
+                        via: if anycast.is_ipv6() {
+                            link.ip6.unwrap().into()
+                        } else {
+                            link.ip4.unwrap().into()
+                        },
+                        dev: link.host_ifname.clone(),
+                    })
                 })
                 .collect();
             dataplane.set_route(NodeRoute::Anycast { address: anycast, next_hops }).await.unwrap();

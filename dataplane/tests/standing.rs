@@ -6,6 +6,7 @@ mod lab;
 use flock_dataplane::{Dataplane, NextHop, NodeRoute, PodLink, StandingRoute};
 use ipnet::IpNet;
 use lab::{Space, Uplinks, address, dual, on_node};
+use std::sync::Arc;
 
 fn text<'a>(routes: impl IntoIterator<Item = &'a StandingRoute>) -> String {
     let texts: Vec<String> = routes.into_iter().map(ToString::to_string).collect();
@@ -39,9 +40,8 @@ fn summaries_anycast_pods_and_what_hides_them() {
         }
 
         // Anycast over two pods, and a pod's own.
-        let via = |link: &PodLink| NextHop {
-            via: link.ip4.unwrap().into(),
-            dev: link.host_ifname.clone(),
+        let via = |link: &PodLink| {
+            Arc::new(NextHop { via: link.ip4.unwrap().into(), dev: link.host_ifname.clone() })
         };
         let [first, second] = links.as_slice() else { unreachable!() };
         let anycast = NodeRoute::Anycast {

@@ -84,7 +84,7 @@ pub struct Book {
     doomed: Vec<Doomed>,
     ipam: Ipam,
     /// Anycast addresses, with how many attachments have each: never anybody's own.
-    anycast: HashMap<IpAddr, usize>,
+    anycast: HashMap<IpAddr, u32>,
     /// Links of our kind that no entry knows, with the addresses that the kernel routes to them.
     strangers: HashMap<String, Vec<IpAddr>>,
     /// Addresses that the kernel turned out to route already, until they are next asked for.

@@ -28,9 +28,9 @@ pub struct Attached {
     /// The pod's uid, empty where the runtime gave none.
     pub uid: String,
     /// All addresses, shared ones too.
-    pub addresses: Box<[IpAddr]>,
+    pub addresses: Arc<[IpAddr]>,
     /// Those that other pods may have too: anycast.
-    pub shared: Box<[IpAddr]>,
+    pub shared: Arc<[IpAddr]>,
 }
 
 impl Attached {

@@ -25,7 +25,7 @@ pub enum Claim {
         /// The address.
         prefix: IpNet,
         /// The way to the pod.
-        hop: NextHop,
+        hop: Arc<NextHop>,
         /// It serves the address now.
         serves: bool,
     },
@@ -47,7 +47,7 @@ pub struct Holders(Vec<Holder>);
 struct Holder {
     key: Arc<Key>,
     /// `None`: it is its own address.
-    anycast: Option<(NextHop, bool)>,
+    anycast: Option<(Arc<NextHop>, bool)>,
 }
 
 impl Holders {
@@ -61,16 +61,16 @@ impl Holders {
     }
 
     /// The ways to the pods that serve it.
-    pub fn serving(&self) -> impl Iterator<Item = &NextHop> {
+    pub fn serving(&self) -> impl Iterator<Item = &Arc<NextHop>> {
         self.anycast().filter(|(_, serves)| *serves).map(|(hop, _)| hop)
     }
 
     /// The ways to all pods that have it.
-    pub fn attached(&self) -> impl Iterator<Item = &NextHop> {
+    pub fn attached(&self) -> impl Iterator<Item = &Arc<NextHop>> {
         self.anycast().map(|(hop, _)| hop)
     }
 
-    fn anycast(&self) -> impl Iterator<Item = &(NextHop, bool)> {
+    fn anycast(&self) -> impl Iterator<Item = &(Arc<NextHop>, bool)> {
         self.0.iter().filter_map(|holder| holder.anycast.as_ref())
     }
 
@@ -118,7 +118,7 @@ impl Claims {
             for claim in &claims {
                 let anycast = match claim {
                     Claim::Own { .. } => None,
-                    Claim::Anycast { hop, serves, .. } => Some((hop.clone(), *serves)),
+                    Claim::Anycast { hop, serves, .. } => Some((Arc::clone(hop), *serves)),
                 };
                 let holder = Holder { key: Arc::clone(&key), anycast };
                 self.prefixes.entry(claim.prefix()).or_default().add(holder);
@@ -184,7 +184,7 @@ mod tests {
 
     fn anycast(prefix: &str, n: u8, serves: bool) -> Claim {
         let hop = NextHop { via: [10, 0, 0, n].into(), dev: format!("flock{n:08x}") };
-        Claim::Anycast { prefix: prefix.parse().unwrap(), hop, serves }
+        Claim::Anycast { prefix: prefix.parse().unwrap(), hop: hop.into(), serves }
     }
 
     fn own(prefix: &str) -> Claim {

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use flock_bgp::{Community, LargeCommunity, Origination};
 use flock_dataplane::{NextHop, NodeRoute};
@@ -115,21 +116,21 @@ pub fn claims(attachment: &Attachment, pod: Behind<'_>, rules: &Rules) -> Vec<Cl
     own.chain(anycast).collect()
 }
 
-/// Each anycast address of an attachment by way of the pod's own address of that family.
-fn anycast_hops(attachment: &Attachment) -> impl Iterator<Item = (IpAddr, NextHop)> + '_ {
+/// Each anycast address of an attachment by way of the pod's own address of that family: one way for
+/// all of them.
+fn anycast_hops(attachment: &Attachment) -> impl Iterator<Item = (IpAddr, Arc<NextHop>)> + '_ {
     let record = &attachment.record;
-    record.anycast.iter().filter_map(|address| {
-        let via = match address {
-            IpAddr::V6(_) => record.ip6.map(IpAddr::V6),
-            IpAddr::V4(_) => record.ip4.map(IpAddr::V4),
-        };
-        let dev = attachment.host_ifname().to_owned();
-        via.map(|via| (*address, NextHop { via, dev }))
+    let way = |via| Arc::new(NextHop { via, dev: attachment.host_ifname().to_owned() });
+    let six = record.ip6.map(|via| way(via.into()));
+    let four = record.ip4.map(|via| way(via.into()));
+    record.anycast.iter().filter_map(move |address| {
+        let way = if address.is_ipv6() { six.clone() } else { four.clone() };
+        way.map(|way| (*address, way))
     })
 }
 
 /// The next hops that this attachment serves now.
-pub fn next_hops(attachment: &Attachment, pod: Behind<'_>) -> Vec<(IpAddr, NextHop)> {
+pub fn next_hops(attachment: &Attachment, pod: Behind<'_>) -> Vec<(IpAddr, Arc<NextHop>)> {
     if serves_anycast(attachment.phase, pod) {
         anycast_hops(attachment).collect()
     } else {
@@ -152,15 +153,15 @@ pub fn route(
         return Some(NodeRoute::Blackhole { prefix });
     }
     let holders = holders?;
-    let mut next_hops: BTreeSet<NextHop> = holders.serving().cloned().collect();
+    let mut next_hops: BTreeSet<Arc<NextHop>> = holders.serving().cloned().collect();
     if let Some(NodeRoute::Anycast { next_hops: had, .. }) = installed
         && next_hops.is_empty()
         && lingers
     {
-        let attached: BTreeSet<&NextHop> = holders.attached().collect();
+        let attached: BTreeSet<&Arc<NextHop>> = holders.attached().collect();
         next_hops = had.iter().filter(|hop| attached.contains(hop)).cloned().collect();
     }
-    let next_hops: Vec<NextHop> = next_hops.into_iter().collect();
+    let next_hops: Vec<Arc<NextHop>> = next_hops.into_iter().collect();
     (!next_hops.is_empty()).then(|| NodeRoute::Anycast { address: prefix.addr(), next_hops })
 }
 

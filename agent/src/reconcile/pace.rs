@@ -14,7 +14,8 @@ const APART: Duration = Duration::from_secs(1);
 const WORTH_A_LOOK: usize = 1024;
 
 /// A bucket per prefix: when it is full again, if nothing more is taken from it. One that is full need
-/// not be kept.
+/// not be kept. An announcement is paid for when it is taken back, so that what is announced and stays
+/// so has none.
 #[derive(Debug)]
 pub(super) struct Pace {
     buckets: HashMap<IpNet, Instant>,
@@ -30,24 +31,31 @@ impl Default for Pace {
 
 impl Pace {
     /// Whether this prefix may be announced now; if not, how long until then.
-    pub(super) fn ask(&mut self, prefix: IpNet) -> Result<(), Duration> {
+    pub(super) fn ask(&self, prefix: &IpNet) -> Result<(), Duration> {
         self.ask_at(prefix, Instant::now())
     }
 
-    fn ask_at(&mut self, prefix: IpNet, now: Instant) -> Result<(), Duration> {
+    /// It was announced, and is not any more.
+    pub(super) fn withdrawn(&mut self, prefix: IpNet) {
+        self.withdrawn_at(prefix, Instant::now());
+    }
+
+    fn ask_at(&self, prefix: &IpNet, now: Instant) -> Result<(), Duration> {
+        let full = self.buckets.get(prefix).map_or(now, |full| (*full).max(now));
+        match (full + APART).duration_since(now).checked_sub(APART * BURST) {
+            Some(wait) if wait > Duration::ZERO => Err(wait),
+            _ => Ok(()),
+        }
+    }
+
+    fn withdrawn_at(&mut self, prefix: IpNet, now: Instant) {
         if self.buckets.len() >= self.look_at {
             self.buckets.retain(|_, full| *full > now);
+            self.buckets.shrink_to(WORTH_A_LOOK);
             self.look_at = WORTH_A_LOOK.max(self.buckets.len() * 2);
         }
         let full = self.buckets.entry(prefix).or_insert(now);
-        let taken = (*full).max(now) + APART;
-        match taken.duration_since(now).checked_sub(APART * BURST) {
-            Some(wait) if wait > Duration::ZERO => Err(wait),
-            _ => {
-                *full = taken;
-                Ok(())
-            }
-        }
+        *full = (*full).max(now) + APART;
     }
 }
 
@@ -63,20 +71,24 @@ mod tests {
         let mut now = Instant::now();
         let mut pace = Pace::default();
         let [a, b] = ["192.0.2.1/32", "2001:db8::1/128"].map(|text| text.parse().unwrap());
+        let flap = |pace: &mut Pace, now| {
+            assert_eq!(pace.ask_at(&a, now), Ok(()));
+            pace.withdrawn_at(a, now);
+        };
         for _ in 0..BURST {
-            assert_eq!(pace.ask_at(a, now), Ok(()));
+            flap(&mut pace, now);
         }
-        let wait = pace.ask_at(a, now).unwrap_err();
+        let wait = pace.ask_at(&a, now).unwrap_err();
         assert!(wait > Duration::from_millis(900) && wait <= Duration::from_secs(1), "{wait:?}");
-        assert_eq!(pace.ask_at(b, now), Ok(()), "another prefix is another's");
+        assert_eq!(pace.ask_at(&b, now), Ok(()), "another prefix is another's");
         now += wait;
-        assert_eq!(pace.ask_at(a, now), Ok(()));
-        assert!(pace.ask_at(a, now).is_err());
+        flap(&mut pace, now);
+        assert!(pace.ask_at(&a, now).is_err());
         now += FULL_AGAIN;
         for _ in 0..BURST {
-            assert_eq!(pace.ask_at(a, now), Ok(()));
+            flap(&mut pace, now);
         }
-        assert!(pace.ask_at(a, now).is_err());
+        assert!(pace.ask_at(&a, now).is_err());
     }
 
     #[test]
@@ -85,12 +97,12 @@ mod tests {
         let mut pace = Pace::default();
         let prefix = |n: u32| IpNet::from(std::net::IpAddr::V4(n.into()));
         for n in 0..5000 {
-            pace.ask_at(prefix(n), now).unwrap();
+            pace.withdrawn_at(prefix(n), now);
         }
         assert_eq!(pace.buckets.len(), 5000, "what is in use is kept");
         now += FULL_AGAIN;
         for n in 5000..15_000 {
-            pace.ask_at(prefix(n), now).unwrap();
+            pace.withdrawn_at(prefix(n), now);
             now += Duration::from_millis(20);
         }
         assert!(pace.buckets.len() < 2 * WORTH_A_LOOK + 5000, "{}", pace.buckets.len());

@@ -260,7 +260,13 @@ impl Task {
             }
         }
         self.withdraw(speaker, undelivered, now).await;
-        self.originated.extend(news.iter().map(|prefix| (*prefix, now)));
+        let since = news.iter().map(|prefix| (*prefix, now));
+        if self.originated.is_empty() {
+            // A tree that is made at once has no gaps: half of the size after a start.
+            self.originated = since.collect();
+        } else {
+            self.originated.extend(since);
+        }
         if !news.is_empty() {
             self.signal.more.notify_one();
         }
@@ -280,7 +286,7 @@ impl Task {
         if self.rules.summaries.contains(&prefix) || !self.claims.is_anycast(&prefix) {
             return true;
         }
-        match self.pace.ask(prefix) {
+        match self.pace.ask(&prefix) {
             Ok(()) => true,
             Err(wait) => {
                 tracing::warn!(%prefix, ?wait, "it flaps; announced again when it may be");
@@ -296,6 +302,7 @@ impl Task {
         }
         for prefix in &gone {
             self.originated.remove(prefix);
+            self.pace.withdrawn(*prefix);
         }
         if self.told.0 == speaker.generation {
             let gone = gone.iter().map(|prefix| (*prefix, None)).collect();

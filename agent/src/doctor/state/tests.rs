@@ -41,7 +41,7 @@ fn pod_route(destination: &str, n: u8, ours: bool) -> PodRoute {
 }
 
 fn anycast(address: &str, hops: &[u8]) -> NodeRoute {
-    let hop = |n: &u8| NextHop { via: [10, 0, 0, *n].into(), dev: name(*n) };
+    let hop = |n: &u8| Arc::new(NextHop { via: [10, 0, 0, *n].into(), dev: name(*n) });
     NodeRoute::Anycast {
         address: address.parse().unwrap(),
         next_hops: hops.iter().map(hop).collect(),

@@ -34,9 +34,9 @@ pub struct Local {
     /// Its named ports.
     pub ports: Arc<[NamedPort]>,
     /// Every address of it that this node delivers: its own, extra ones and anycast.
-    pub addresses: Box<[IpAddr]>,
+    pub addresses: Arc<[IpAddr]>,
     /// Those of them that others may have too: anycast.
-    pub shared: Box<[IpAddr]>,
+    pub shared: Arc<[IpAddr]>,
     /// Whether labels and ports are known. Where not, it is held to everything that the policies of
     /// its namespace could say, and nobody's peer.
     pub known: bool,

@@ -60,6 +60,8 @@ pub struct Engine {
     ranges: Ranges,
     kinds: Kinds,
     addresses: BTreeMap<IpAddr, Address>,
+    /// It is kept who has which address: there is a policy.
+    keeps_addresses: bool,
     /// The classes of the pieces of the address space, in their order.
     piece_classes: Vec<u32>,
     classes: Pool<Key>,
@@ -95,6 +97,7 @@ impl Default for Engine {
             ranges: Ranges::default(),
             kinds: Kinds::default(),
             addresses: BTreeMap::new(),
+            keeps_addresses: false,
             piece_classes: Vec::new(),
             classes: Pool::new(Class::ANYBODY.0 + 1),
             profiles: Pool::new(attached::FIRST_PROFILE),
@@ -123,6 +126,9 @@ enum Spot {
 impl Engine {
     /// What is known of the cluster, from now on.
     pub fn set_cluster(&mut self, cluster: &Arc<Cluster>) {
+        if !cluster.policies.is_empty() {
+            self.keep_addresses();
+        }
         let before = self.cluster.clone();
         let policies = cluster.policies.differing(&before.policies);
         let same_namespaces = Arc::ptr_eq(&before.namespaces, &cluster.namespaces)
@@ -130,12 +136,39 @@ impl Engine {
         if !policies.is_empty() || !same_namespaces {
             self.set_policies(cluster, &policies, !same_namespaces);
         }
+        if cluster.policies.is_empty() {
+            self.forget_addresses();
+        }
         // A list of everything is taken in parts, so that it needs little memory at a time.
         for some in cluster.peers.differing(&before.peers).chunks(AT_ONCE) {
             self.cluster = before.clone();
             self.change_pods(&[], some, |engine| engine.cluster = cluster.clone());
         }
         self.cluster = cluster.clone();
+    }
+
+    /// From now on it is kept who has which address. Most nodes have many addresses and no policy, and
+    /// nobody asks for them there.
+    fn keep_addresses(&mut self) {
+        if std::mem::replace(&mut self.keeps_addresses, true) {
+            return;
+        }
+        // As for a list of everything.
+        let links: Vec<Arc<str>> = self.attached.keys().cloned().collect();
+        for some in links.chunks(AT_ONCE) {
+            self.hold(some.iter().flat_map(|link| self.given(link)).collect());
+        }
+        let pods: Vec<PodKey> = self.cluster.peers.iter().map(|(pod, _)| pod.clone()).collect();
+        for some in pods.chunks(AT_ONCE) {
+            self.hold(some.iter().flat_map(|pod| self.told(pod)).collect());
+        }
+    }
+
+    /// Without a policy none of them has a class.
+    fn forget_addresses(&mut self) {
+        self.keeps_addresses = false;
+        self.addresses.clear();
+        self.kinds = Kinds::default();
     }
 
     /// Whether there is a policy at all: without one there is no table.
@@ -187,6 +220,10 @@ impl Engine {
 
     /// Behind these links, and told of pods of these names, are others after the change than before.
     fn change_pods(&mut self, links: &[Arc<str>], pods: &[PodKey], change: impl FnOnce(&mut Self)) {
+        if !self.keeps_addresses {
+            change(self);
+            return;
+        }
         let held = |engine: &Self| -> Vec<Held> {
             let given = links.iter().flat_map(|link| engine.given(link));
             given.chain(pods.iter().flat_map(|pod| engine.told(pod))).collect()
@@ -197,11 +234,7 @@ impl Engine {
         let dirty: BTreeSet<IpAddr> =
             before.iter().chain(&after).map(|held| held.address).collect();
         // First what comes: a kind that stays is not forgotten and found again.
-        for Held { address, kind, rank } in after {
-            let namespaces = &self.cluster.namespaces;
-            let kind = self.kinds.join(&kind, address, &self.policies, namespaces, &self.classes);
-            self.addresses.entry(address).or_default().holders.add(Holder { kind, rank });
-        }
+        self.hold(after);
         for Held { address, kind, rank } in before {
             let Some(kind) = self.kinds.number(&kind) else { continue };
             let entry = self.addresses.get_mut(&address);
@@ -213,6 +246,14 @@ impl Engine {
         }
         self.classify(&dirty, None);
         self.own_anew(&dirty);
+    }
+
+    fn hold(&mut self, held: Vec<Held>) {
+        for Held { address, kind, rank } in held {
+            let namespaces = &self.cluster.namespaces;
+            let kind = self.kinds.join(&kind, address, &self.policies, namespaces, &self.classes);
+            self.addresses.entry(address).or_default().holders.add(Holder { kind, rank });
+        }
     }
 
     /// Gives these addresses the classes that they have now, and all pieces of the address space if

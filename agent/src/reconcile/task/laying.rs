@@ -78,7 +78,7 @@ impl Task {
                     self.installed.get(prefix) == Some(route)
                 };
                 self.gone = before.into_iter().filter(|route| !there(route)).collect();
-                self.signal.installed().extend(self.installed.keys().copied());
+                *self.signal.installed() = self.installed.keys().copied().collect();
                 self.found = true;
                 self.unread.is_over();
             }

@@ -9,7 +9,7 @@ use flock_dataplane::policy::{Change, Class, Direction, Element, Ports, Profile}
 use crate::policy::engine::{Engine, Local};
 use crate::policy::labels::Labels;
 use crate::policy::parse::from_manifest;
-use crate::source::{Cluster, PeerPod, PodKey};
+use crate::source::{Cluster, PeerPod, PodKey, Shards};
 
 fn labels(app: &str) -> Arc<Labels> {
     Arc::new(Labels::new(&BTreeMap::from([("app".to_owned(), app.to_owned())])))
@@ -26,7 +26,7 @@ pub(super) fn local(name: &str, app: &str, addresses: &[&str]) -> Local {
         labels: labels(app),
         ports: Arc::default(),
         addresses,
-        shared: Box::default(),
+        shared: Arc::default(),
         known: true,
     }
 }
@@ -43,6 +43,11 @@ impl Node {
         let policies = from_manifest(text).unwrap().into_iter();
         let policies = policies.map(|policy| (policy.key.clone(), Arc::new(policy))).collect();
         self.cluster.policies = policies;
+        self.told()
+    }
+
+    pub(super) fn no_policies(&mut self) -> Change {
+        self.cluster.policies = Shards::default();
         self.told()
     }
 

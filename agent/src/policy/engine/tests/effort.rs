@@ -105,3 +105,16 @@ fn whom_a_policy_selects_or_selected_is_looked_at() {
         assert_eq!(node.engine.take_effort().links, many + 2, "everybody of the namespace");
     }
 }
+
+#[test]
+fn without_a_policy_it_is_not_kept_who_has_which_address() {
+    let (mut node, others) = crowd(3);
+    assert!(node.engine.addresses.is_empty());
+    for _ in 0..2 {
+        node.policies(&others);
+        // Two of the client, and one of everybody else's.
+        assert_eq!(node.engine.addresses.len(), 2 + 1 + 3 + 3);
+        node.no_policies();
+        assert!(node.engine.addresses.is_empty() && node.engine.elements().is_empty());
+    }
+}
