@@ -7,9 +7,10 @@
 
 mod lab;
 
+use std::sync::Arc;
+
 use flock_dataplane::{DOOMED_GROUP, Dataplane, Error, NextHop, NodeRoute, NodeSettings};
 use lab::{Space, address, dual, ip4, ip6, on_node};
-use std::sync::Arc;
 
 #[test]
 fn routes_go_at_once_and_the_link_with_the_next_reap() {

@@ -3,10 +3,11 @@
 
 mod lab;
 
+use std::sync::Arc;
+
 use flock_dataplane::{Dataplane, NextHop, NodeRoute, PodLink, StandingRoute};
 use ipnet::IpNet;
 use lab::{Space, Uplinks, address, dual, on_node};
-use std::sync::Arc;
 
 fn text<'a>(routes: impl IntoIterator<Item = &'a StandingRoute>) -> String {
     let texts: Vec<String> = routes.into_iter().map(ToString::to_string).collect();

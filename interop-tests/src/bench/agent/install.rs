@@ -351,3 +351,14 @@ impl Node {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_figure_of_routes_is_the_fourth_and_hexadecimal() {
+        assert_eq!(entries("0009 0006 0013 f4240 0000 0000 0000\n").unwrap(), 1_000_000);
+        assert!(entries("0009 0006").is_err() && entries("1 2 3 none").is_err());
+    }
+}
