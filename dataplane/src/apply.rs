@@ -1,8 +1,8 @@
 //! Carries a plan out: a pod's link comes to be, all of it or nothing.
 //!
-//! Decides the rounds (birth, inside the pod, on the node, readiness) and
-//! which refusals are none. What the steps are is the plan's; taking back
-//! what was done is undo's.
+//! Decides the rounds (birth, inside the pod, on the node, IPv4 on the node and
+//! readiness, and what nobody waits for) and which refusals are none. What the
+//! steps are is the plan's; taking back what was done is undo's.
 
 use std::net::IpAddr;
 
@@ -51,27 +51,13 @@ pub struct Wired {
     pub pod: LinkFacts,
 }
 
-/// A link that is wired and about to carry its first packet: what
-/// [`crate::Dataplane::awaken`] waits for.
+/// A link that is wired but for IPv4 on the node, and about to carry its first
+/// packet: the rest is [`crate::Dataplane::awaken`]'s.
 #[derive(Debug)]
 pub struct Waking {
     pod: Channel,
-    awaited: Awaited,
-}
-
-/// Which ends and addresses a readiness is about.
-#[derive(Debug)]
-struct Awaited {
+    link: PodLink,
     ends: Ends,
-    own: Vec<IpAddr>,
-    gateway: Option<IpAddr>,
-}
-
-impl Awaited {
-    fn of(link: &PodLink, ends: Ends) -> Self {
-        let gateway = link.ip6.map(|_| GATEWAY6.into());
-        Self { ends, own: link.own_addresses().collect(), gateway }
-    }
 }
 
 impl From<LinkView> for LinkFacts {
@@ -85,23 +71,36 @@ impl From<LinkView> for LinkFacts {
 pub(crate) fn attach(worker: &mut Worker, link: &PodLink, mode: Mode) -> Result<Wired, Error> {
     let (wired, _) = all_or_nothing(worker, link, |worker, pod, journal| {
         let (wired, ends) = worker.in_turn(|worker| wire(worker, pod, link, mode, journal))?;
-        await_readiness(worker.host()?, pod, &Awaited::of(link, ends))?;
+        make_ready(worker, pod, link, ends, mode)?;
         Ok(wired)
     })?;
+    finish(worker, wired.host.index)?;
     Ok(wired)
 }
 
-/// The same without the wait, for who has something to do meanwhile.
+/// The same without the last rounds, for who has something to do meanwhile.
 pub(crate) fn begin(worker: &mut Worker, link: &PodLink) -> Result<(Wired, Waking), Error> {
     let ((wired, ends), pod) = all_or_nothing(worker, link, |worker, pod, journal| {
         worker.in_turn(|worker| wire(worker, pod, link, Mode::Create, journal))
     })?;
-    Ok((wired, Waking { pod, awaited: Awaited::of(link, ends) }))
+    Ok((wired, Waking { pod, link: link.clone(), ends }))
 }
 
-/// And the wait. On an error the link is as it was, if it is there at all.
-pub(crate) fn awaken(worker: &mut Worker, mut waking: Waking) -> Result<(), Error> {
-    await_readiness(worker.host()?, &mut waking.pod, &waking.awaited)
+/// And the last but one. On an error the link is as it was, if it is there at all.
+pub(crate) fn awaken(worker: &mut Worker, waking: Waking) -> Result<(), Error> {
+    let Waking { mut pod, link, ends } = waking;
+    make_ready(worker, &mut pod, &link, ends, Mode::Create)
+}
+
+/// The last round, for which nobody waits. To ask for the link is to have the
+/// kernel tell everybody that it has a carrier (see `indices.rs`),
+/// at the cost of a walk over all IPv6 routes. And on a node that forwards, a
+/// subnet has a router's anycast address (RFC 4291 §2.6.1), here `fe80::` on
+/// every link: one more long list of routes to one prefix that each such walk
+/// goes through, and that leads nobody anywhere. What is not there is well.
+pub(crate) fn finish(worker: &mut Worker, index: u32) -> Result<(), Error> {
+    let requests = [request::link_by_index(index), request::remove_gateway_anycast(index)];
+    worker.host()?.batch(&requests).map(drop)
 }
 
 fn all_or_nothing<T>(
@@ -145,7 +144,8 @@ fn wire(
 }
 
 /// The pair is born, its far end in the pod: our end, and the far index. In the same round the
-/// kernel is asked whether it already has a route for one of the addresses.
+/// kernel is asked whether it already has a route for one of the addresses. Where the index that both
+/// ends should have may be taken, it is born with those that the kernel chooses.
 fn give_birth(
     worker: &mut Worker,
     pod: &mut Channel,
@@ -153,8 +153,25 @@ fn give_birth(
     mode: Mode,
     journal: &mut Vec<Inverse>,
 ) -> Result<(LinkView, u32), Error> {
+    let index = worker.indices().next();
+    match born_with(Some(index), worker, pod, link, mode, journal) {
+        Err(Error::PodInterfaceTaken { .. }) => {}
+        Err(Error::Kernel { refusal, .. }) if refusal.is(Errno::BUSY) => {}
+        outcome => return outcome,
+    }
+    born_with(None, worker, pod, link, mode, journal)
+}
+
+fn born_with(
+    index: Option<u32>,
+    worker: &mut Worker,
+    pod: &mut Channel,
+    link: &PodLink,
+    mode: Mode,
+    journal: &mut Vec<Inverse>,
+) -> Result<(LinkView, u32), Error> {
     let name = &link.host_ifname;
-    let mut requests = vec![request::create_veth(link), request::link_by_name(name)];
+    let mut requests = vec![request::create_veth(link, index), request::link_by_name(name)];
     let asked: Vec<IpAddr> = match mode {
         Mode::Create => link.own_addresses().chain(link.anycast.iter().copied()).collect(),
         Mode::Ensure | Mode::Beside => Vec::new(),
@@ -275,16 +292,20 @@ fn inside_pod(
     facts.ok_or_else(|| Error::NoSuchLink { name: link.ifname.clone() })
 }
 
-/// The fourth round: nothing is asked for, but the first packet may come.
-fn await_readiness(
-    host: &mut Channel,
+/// The fourth round, and the wait until the first packet may come. The node's end came up when the
+/// pod's was, so that it has sent from the beginning; the pod's has to be noticed.
+fn make_ready(
+    worker: &mut Worker,
     pod: &mut Channel,
-    Awaited { ends, own, gateway }: &Awaited,
+    link: &PodLink,
+    ends: Ends,
+    mode: Mode,
 ) -> Result<(), Error> {
-    readiness::carrier(host, ends.host)?;
+    on_host(worker, link, &Plan::of(link).beside, ends, mode)?;
     readiness::carrier(pod, ends.pod)?;
-    readiness::solicitations(pod, ends.pod, own.iter().copied())?;
-    readiness::solicitations(host, ends.host, gateway.iter().copied())
+    readiness::solicitations(pod, ends.pod, link.own_addresses())?;
+    let gateway = link.ip6.map(|_| GATEWAY6.into());
+    readiness::solicitations(worker.host()?, ends.host, gateway.into_iter())
 }
 
 /// The third round.

@@ -79,7 +79,7 @@ pub(crate) fn link(payload: &[u8]) -> Option<LinkView> {
             _ => {}
         }
     }
-    Some(view)
+    Some(view.with_peer())
 }
 
 /// Attributes one after the other, until one is not whole.

@@ -105,10 +105,9 @@ fn lay_part(worker: &mut Worker, wishes: &[RouteWish]) -> Result<Vec<Verdict>, E
     if sets {
         fault::point("set-route.before")?;
     }
-    let host = worker.host()?;
     let mut verdicts = Vec::with_capacity(wishes.len());
     for run in runs(wishes, RouteWish::destination) {
-        verdicts.extend(lay_distinct(host, run)?);
+        verdicts.extend(lay_distinct(worker, run)?);
     }
     if sets {
         fault::point("set-route.after")?;
@@ -129,8 +128,9 @@ enum Asked {
 /// A wish of whose creation the kernel said that something is there already.
 type Refused<'a> = (&'a RouteWish, Vec<(IpAddr, u32)>, &'a mut Verdict);
 
-fn lay_distinct(host: &mut Channel, wishes: &[RouteWish]) -> Result<Vec<Verdict>, Error> {
-    let seen = Seen::look(host, wishes)?;
+fn lay_distinct(worker: &mut Worker, wishes: &[RouteWish]) -> Result<Vec<Verdict>, Error> {
+    let seen = Seen::look(worker, wishes)?;
+    let host = worker.host()?;
     let mut tables = Tables::default();
     let mut verdicts: Vec<Verdict> = Vec::with_capacity(wishes.len());
     let (mut requests, mut places) = (Vec::new(), Vec::new());
@@ -297,13 +297,13 @@ fn judge(wish: &RouteWish, refusal: Refusal) -> Verdict {
 
 /// What one round of lookups said of all that is asked for.
 struct Seen {
-    /// Index and group, by name.
-    links: HashMap<String, Result<Option<(u32, u32)>, Refusal>>,
+    /// Index, and whether it is retired, by name.
+    links: HashMap<String, Result<Option<(u32, bool)>, Refusal>>,
     entries: HashMap<IpAddr, Answer>,
 }
 
 impl Seen {
-    fn look(host: &mut Channel, wishes: &[RouteWish]) -> Result<Self, Error> {
+    fn look(worker: &mut Worker, wishes: &[RouteWish]) -> Result<Self, Error> {
         let names: BTreeSet<&str> =
             wishes.iter().flat_map(RouteWish::hops).map(|hop| hop.dev.as_str()).collect();
         let addresses: Vec<IpAddr> = wishes.iter().filter_map(RouteWish::looked_up).collect();
@@ -312,13 +312,17 @@ impl Seen {
             .map(|name| request::link_by_name(name))
             .chain(addresses.iter().map(|address| request::lookup(*address, true)))
             .collect();
-        let mut answers = host.batch(&lookups)?.into_iter();
-        let link = |answer: Answer| match answer.verdict {
+        let mut answers = worker.host()?.batch(&lookups)?.into_iter();
+        let link = |name: &str, answer: Answer| match answer.verdict {
             Some(Err(refusal)) if !refusal.is(Errno::NODEV) => Err(refusal),
-            _ => Ok(answer.replies.first().and_then(|reply| index_and_group(&reply.payload))),
+            _ => {
+                let found = answer.replies.first().and_then(|r| index_and_group(&r.payload));
+                let retired = |group| group == DOOMED_GROUP || worker.is_condemned(name);
+                Ok(found.map(|(index, group)| (index, retired(group))))
+            }
         };
         let named = names.iter().zip(answers.by_ref().take(names.len()));
-        let links = named.map(|(name, answer)| ((*name).to_owned(), link(answer))).collect();
+        let links = named.map(|(name, answer)| ((*name).to_owned(), link(name, answer))).collect();
         Ok(Self { links, entries: addresses.into_iter().zip(answers).collect() })
     }
 
@@ -342,7 +346,7 @@ impl Seen {
                 None => None,
             };
             match link {
-                Some((index, group)) if group != DOOMED_GROUP => ways.push((hop.via, index)),
+                Some((index, false)) => ways.push((hop.via, index)),
                 found => tracing::warn!(
                     %address,
                     via = %hop.via,

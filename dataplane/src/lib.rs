@@ -21,6 +21,7 @@ mod expression;
 pub mod fault;
 mod glance;
 mod hearing;
+mod indices;
 mod interfaces;
 mod jobs;
 mod laying;
@@ -116,10 +117,17 @@ impl Dataplane {
         self.pool.run(move |worker| apply::begin(worker, &link)).await
     }
 
-    /// Waits for what the kernel does a moment after it has said yes. An error
-    /// undoes nothing.
+    /// Does what is left to do, and waits for what the kernel does a moment after
+    /// it has said yes. An error undoes nothing.
     pub async fn awaken(&self, waking: Waking) -> Result<(), Error> {
         self.pool.run(move |worker| apply::awaken(worker, waking)).await
+    }
+
+    /// What can be done when the pod is already served: the kernel is made to
+    /// notice the link (by its index), which takes longer the more pods there
+    /// are. A link that is gone is success.
+    pub async fn finish_attach(&self, index: u32) -> Result<(), Error> {
+        self.pool.run(move |worker| apply::finish(worker, index)).await
     }
 
     /// Compares the kernel with what should be; empty means as it should.
@@ -133,7 +141,7 @@ impl Dataplane {
     }
 
     /// Removes the routes to the pod's own addresses now, no longer lets its
-    /// anycast sources through, and marks its link for [`Self::reap`]. A link
+    /// anycast sources through, and condemns its link, for [`Self::reap`]. A link
     /// that is gone already is success. Anycast routes are the caller's: one
     /// of several next hops cannot be taken out of them from here.
     pub async fn retire(

@@ -15,7 +15,7 @@ use crate::channel::{Channel, decode};
 use crate::error::{Error, Refusal};
 use crate::plan::{GATEWAY6, LOOPBACK, PodLink};
 use crate::reply::Answer;
-use crate::request;
+use crate::request::{self, DOOMED_GROUP};
 use crate::view::{AddressView, LinkView, RouteView};
 use crate::worker::Worker;
 
@@ -34,6 +34,8 @@ pub(crate) struct Decided {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) host: Option<LinkView>,
+    /// Whether it is to be deleted, by us or by one before us.
+    pub(crate) doomed: bool,
     pub(crate) host_addresses: Vec<AddressView>,
     pub(crate) host_routes: Vec<(IpAddr, Option<Decided>)>,
     /// Anycast addresses that the rules would not let through as sources.
@@ -48,10 +50,12 @@ pub(crate) struct Observed {
 
 pub(crate) fn observe(worker: &mut Worker, link: &PodLink) -> Result<Observed, Error> {
     let mut pod = worker.channel_inside(&link.netns)?;
+    let condemned = worker.is_condemned(&link.host_ifname);
     let host = worker.host()?;
     let mut observed =
         Observed { host: find_link(host, &link.host_ifname)?, ..Observed::default() };
     if let Some(view) = &observed.host {
+        observed.doomed = condemned || view.group == DOOMED_GROUP;
         observed.host_addresses = addresses(host, view.index)?;
     }
     for address in link.own_addresses() {

@@ -184,11 +184,19 @@ pub(crate) struct Plan {
     pub(crate) pod: Vec<Step>,
     /// On the node.
     pub(crate) host: Vec<Step>,
+    /// On the node as well, what an attach has done beside other things: IPv4, where the kernel compares the gateway's
+    /// address with that of every other link.
+    pub(crate) beside: Vec<Step>,
 }
 
 impl Plan {
     pub(crate) fn of(link: &PodLink) -> Self {
-        Self { pod: pod_steps(link), host: host_steps(link) }
+        Self { pod: pod_steps(link), host: host_steps(link), beside: beside_steps(link) }
+    }
+
+    /// All that is on the node.
+    pub(crate) fn on_node(&self) -> impl Iterator<Item = &Step> {
+        self.host.iter().chain(&self.beside)
     }
 }
 
@@ -212,27 +220,35 @@ fn pod_steps(link: &PodLink) -> Vec<Step> {
     steps
 }
 
+/// What changes a link is news to the kernel only while it is up, and then costs a walk over all
+/// IPv6 routes of the node; so it goes up when everything that can be set is.
 fn host_steps(link: &PodLink) -> Vec<Step> {
     let mut steps = vec![Step::NoAutomaticAddress(Place::Host)];
     if link.ip4.is_some() {
         steps.push(Step::ForwardIpv4);
     }
+    let gateway6 = Ipv6Net::new(GATEWAY6, 64).ok().map(IpNet::V6);
+    steps.extend(link.ip6.and(gateway6).map(|address| Step::Address(Place::Host, address)));
     steps.push(Step::Up(Place::Host));
-    steps.extend(host_addresses(link).map(|address| Step::Address(Place::Host, address)));
-    steps.extend(link.own_addresses().map(|address| Step::Route {
-        at: Place::Host,
-        destination: IpNet::from(address),
-        via: None,
-    }));
+    steps.extend(routes_to(link.own_addresses().filter(IpAddr::is_ipv6)));
     steps
 }
 
-/// The gateway's addresses on the node's end, of the pod's families only.
-fn host_addresses(link: &PodLink) -> impl Iterator<Item = IpNet> {
-    let gateway6 = Ipv6Net::new(GATEWAY6, 64).ok().map(IpNet::V6);
-    let six = link.ip6.and(gateway6);
-    let four = link.ip4.map(|_| IpNet::from(IpAddr::V4(GATEWAY4)));
-    six.into_iter().chain(four)
+fn beside_steps(link: &PodLink) -> Vec<Step> {
+    let gateway4 = link.ip4.map(|_| IpNet::from(IpAddr::V4(GATEWAY4)));
+    let mut steps: Vec<Step> =
+        gateway4.map(|address| Step::Address(Place::Host, address)).into_iter().collect();
+    // Behind the address: without one the kernel looks for it on all links of the node.
+    steps.extend(routes_to(link.own_addresses().filter(IpAddr::is_ipv4)));
+    steps
+}
+
+fn routes_to(addresses: impl Iterator<Item = IpAddr>) -> impl Iterator<Item = Step> {
+    addresses.map(|address| Step::Route {
+        at: Place::Host,
+        destination: IpNet::from(address),
+        via: None,
+    })
 }
 
 impl fmt::Display for Place {

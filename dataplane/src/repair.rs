@@ -60,7 +60,8 @@ fn mend(worker: &mut Worker, link: &PodLink, differences: &[Difference]) -> Resu
     if differences.iter().any(|one| matches!(one, Difference::PodMtu { .. })) {
         plan.pod.insert(0, Step::Mtu(Place::Pod, link.mtu));
     }
-    plan.host.splice(0..0, [Step::NotDoomed, Step::Mtu(Place::Host, link.mtu)]);
+    let mut on_node = vec![Step::NotDoomed, Step::Mtu(Place::Host, link.mtu)];
+    on_node.extend(plan.on_node().cloned());
     let mut pod = worker.channel_inside(&link.netns)?;
     let again = carry_out(&mut pod, &plan.pod, link, ends, Mode::Ensure)?;
     if !again.is_empty() {
@@ -68,7 +69,8 @@ fn mend(worker: &mut Worker, link: &PodLink, differences: &[Difference]) -> Resu
         worker.visit(&link.netns, || crate::sysctl::enable_ipv6(&root, &["lo", &link.ifname]))?;
         carry_out(&mut pod, &again, link, ends, Mode::Ensure)?;
     }
-    on_host(worker, link, &plan.host, ends, Mode::Ensure)?;
+    on_host(worker, link, &on_node, ends, Mode::Ensure)?;
+    worker.pardon(&link.host_ifname);
     admission::admit(&link.host_ifname, &link.anycast)
 }
 

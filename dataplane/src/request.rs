@@ -27,7 +27,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::{LinkMessageBuilder, LinkUnspec, LinkVeth};
 
 use crate::channel::Request;
-use crate::plan::PodLink;
+use crate::plan::{GATEWAY6, PodLink};
 
 /// The protocol number on every route of flock's (`ip route show proto 241`).
 /// Free in linux/rtnetlink.h and in iproute2's rt_protos.
@@ -62,6 +62,9 @@ impl Mode {
     }
 }
 
+/// The table that the kernel fills by itself, from addresses.
+const RT_TABLE_LOCAL: u8 = 255;
+
 const IFLA_INET_CONF: u16 = 1;
 const IPV4_DEVCONF_FORWARDING: u16 = 1;
 const IPV4_DEVCONF_PROXY_ARP: u16 = 3;
@@ -86,7 +89,8 @@ const ONE_QUEUE: [LinkAttribute; 2] =
     [LinkAttribute::NumTxQueues(1), LinkAttribute::NumRxQueues(1)];
 
 /// A veth pair whose far end is born in the pod's namespace.
-pub(crate) fn create_veth(wanted: &PodLink) -> Request {
+/// Both ends have that index, where one is given.
+pub(crate) fn create_veth(wanted: &PodLink, index: Option<u32>) -> Request {
     let mut peer = LinkUnspec::new_with_name(&wanted.ifname)
         .mtu(wanted.mtu)
         .setns_by_fd(wanted.netns.raw_fd());
@@ -105,7 +109,10 @@ pub(crate) fn create_veth(wanted: &PodLink) -> Request {
     if let Some(mac) = wanted.host_mac {
         host = host.address(mac.to_vec());
     }
-    let message = host.set_info_data(InfoData::Veth(InfoVeth::Peer(peer.build()))).build();
+    let mut peer = peer.build();
+    peer.header.index = index.unwrap_or_default();
+    let mut message = host.set_info_data(InfoData::Veth(InfoVeth::Peer(peer))).build();
+    message.header.index = index.unwrap_or_default();
     Request::new(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
 }
 
@@ -164,6 +171,10 @@ pub(crate) fn set_mtu(index: u32, mtu: u32) -> Request {
 
 pub(crate) fn set_group(index: u32, group: u32) -> Request {
     set_link(LinkUnspec::new_with_index(index).link_group(group).build())
+}
+
+pub(crate) fn set_group_named(name: &str, group: u32) -> Request {
+    set_link(LinkUnspec::new_with_name(name).link_group(group).build())
 }
 
 pub(crate) fn delete_link(index: u32) -> Request {
@@ -271,6 +282,22 @@ pub(crate) fn add_route(
     }
     message.attributes.push(RouteAttribute::Oif(index));
     Request::new(RouteNetlinkMessage::NewRoute(message), mode.flags())
+}
+
+/// Removes the kernel's route for the gateway's subnet-router anycast address on one link.
+pub(crate) fn remove_gateway_anycast(index: u32) -> Request {
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet6;
+    message.header.destination_prefix_length = 128;
+    message.header.table = RT_TABLE_LOCAL;
+    message.header.kind = RouteType::Anycast;
+    message.header.scope = RouteScope::NoWhere;
+    let [subnet @ .., _, _, _, _] = GATEWAY6.segments();
+    let [a, b, c, d] = subnet;
+    let address = Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0);
+    message.attributes =
+        vec![RouteAttribute::Destination(address.into()), RouteAttribute::Oif(index)];
+    Request::new(RouteNetlinkMessage::DelRoute(message), 0)
 }
 
 /// Removes a route of ours out of one link; never anybody else's.

@@ -1,8 +1,10 @@
 //! A pod's link goes, in two acts: routes at once, the link with others.
 //!
 //! Decides that DEL does not wait for the kernel to unregister a device
-//! (20 ms each, but 100 in 50 ms when asked for at once): the link is marked
-//! with a group, and one request deletes the group. Absent is as asked.
+//! (20 ms each, but 100 in 50 ms when asked for at once): the link is condemned,
+//! and later all of them are given a group, which one request deletes. Only then,
+//! because a link that is up and gets a group is news to the kernel, for which it
+//! walks all IPv6 routes of the node. Absent is as asked.
 
 use std::net::IpAddr;
 
@@ -32,7 +34,8 @@ pub struct HostLink {
     pub mtu: u32,
     /// Whether it is up.
     pub up: bool,
-    /// Whether it is retired and waits for [`crate::Dataplane::reap`].
+    /// Whether it is retired and waits for [`crate::Dataplane::reap`], of this
+    /// process or, once it has its group, of any.
     pub doomed: bool,
     /// The index of its peer, in the pod's namespace.
     pub peer: Option<u32>,
@@ -52,7 +55,7 @@ impl From<LinkView> for HostLink {
     }
 }
 
-/// Removes the pod's routes and marks its link.
+/// Removes the pod's routes and condemns its link.
 pub(crate) fn retire(
     worker: &mut Worker,
     host_ifname: &str,
@@ -67,11 +70,10 @@ pub(crate) fn retire(
     admission::revoke(host_ifname, anycast)?;
     let host = worker.host()?;
     let Some(link) = find_link(host, host_ifname)? else { return Ok(()) };
-    let mut requests: Vec<Request> = own
+    let requests: Vec<Request> = own
         .iter()
         .map(|address| request::remove_link_route(link.index, IpNet::from(*address)))
         .collect();
-    requests.push(request::set_group(link.index, DOOMED_GROUP));
     for answer in host.batch(&requests)? {
         match answer.verdict {
             Some(Err(refusal)) if refusal.is(Errno::SRCH) || refusal.is(Errno::NODEV) => {}
@@ -81,17 +83,29 @@ pub(crate) fn retire(
             _ => {}
         }
     }
+    worker.condemn(host_ifname);
     fault::point("retire.after")?;
     Ok(())
 }
 
-/// Deletes every marked link; returns when the kernel has let go of them.
+/// Deletes every condemned link, and what a process before this one has left
+/// of them; returns when the kernel has let go of them.
 pub(crate) fn reap(worker: &mut Worker) -> Result<(), Error> {
     fault::point("reap.before")?;
-    match worker.host()?.ask("delete the retired links", request::delete_group(DOOMED_GROUP)) {
-        Ok(_) => {}
-        Err(Error::Kernel { refusal, .. }) if refusal.is(Errno::NODEV) => {}
-        Err(error) => return Err(error),
+    let condemned = worker.condemned();
+    let mark = |name: &String| request::set_group_named(name, DOOMED_GROUP);
+    let mut requests: Vec<Request> = condemned.iter().map(mark).collect();
+    requests.push(request::delete_group(DOOMED_GROUP));
+    for answer in worker.host()?.batch(&requests)? {
+        match answer.verdict {
+            Some(Err(refusal)) if !refusal.is(Errno::NODEV) => {
+                return Err(Error::Kernel { what: "delete the retired links".to_owned(), refusal });
+            }
+            _ => {}
+        }
+    }
+    for name in &condemned {
+        worker.pardon(name);
     }
     fault::point("reap.after")?;
     Ok(())
@@ -102,5 +116,11 @@ pub(crate) fn links(worker: &mut Worker) -> Result<Vec<HostLink>, Error> {
     let messages = worker.host()?.dump("list interfaces", &request::all_links())?;
     let views = messages.iter().filter_map(LinkView::of);
     let ours = views.filter(|view| view.veth && names::is_host_ifname(&view.name));
-    Ok(ours.map(HostLink::from).collect())
+    let told = |view: LinkView| {
+        worker.indices().seen(view.index);
+        let condemned = worker.is_condemned(&view.name);
+        let link = HostLink::from(view);
+        HostLink { doomed: link.doomed || condemned, ..link }
+    };
+    Ok(ours.map(told).collect())
 }

@@ -11,7 +11,6 @@ use crate::difference::Difference;
 use crate::error::Error;
 use crate::observe::{Observed, observe};
 use crate::plan::{LOOPBACK, Place, Plan, PodLink, Step};
-use crate::request::DOOMED_GROUP;
 use crate::view::{AddressView, LinkView};
 use crate::worker::Worker;
 
@@ -26,7 +25,7 @@ pub(crate) fn compare(link: &PodLink, found: &Observed) -> Vec<Difference> {
     let plan = Plan::of(link);
     // Nothing on a link that is gone is worth a word of its own, but the
     // pod's loopback and the node's routes are elsewhere.
-    for step in plan.pod.iter().chain(&plan.host) {
+    for step in plan.pod.iter().chain(plan.on_node()) {
         match step.place() {
             Place::Host if found.host.is_none() => {}
             Place::Pod if found.pod.is_none() => {}
@@ -52,7 +51,7 @@ fn pair(link: &PodLink, found: &Observed) -> Vec<Difference> {
                 let (have, want) = (host.mtu, link.mtu);
                 differences.push(Difference::HostMtu { ifname: ifname.clone(), have, want });
             }
-            if host.group == DOOMED_GROUP {
+            if found.doomed {
                 differences.push(Difference::HostLinkDoomed { ifname });
             }
         }

@@ -67,7 +67,15 @@ impl LinkView {
                 _ => {}
             }
         }
-        view
+        view.with_peer()
+    }
+
+    /// A veth whose far end has the same index as it has: older kernels do not say that one.
+    pub(crate) fn with_peer(mut self) -> Self {
+        if self.veth {
+            self.peer = self.peer.or(Some(self.index));
+        }
+        self
     }
 
     fn read_families(&mut self, families: &[AfSpecUnspec]) {

@@ -6,9 +6,10 @@
 //! replaced. The queue is bounded: a full one makes the callers wait. A brief
 //! job that visits nobody is done where it is asked for, while the threads rest.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use netlink_sys::TokioSocket;
 use tokio::sync::oneshot;
@@ -16,6 +17,7 @@ use tokio::sync::oneshot;
 use crate::channel::Channel;
 use crate::error::Error;
 use crate::hearing::Listeners;
+use crate::indices::Indices;
 use crate::jobs::{Callers, Jobs, queue};
 use crate::netns::Netns;
 use crate::sysctl::NodeSettings;
@@ -81,6 +83,9 @@ struct Shared {
     jobs: Arc<Jobs<Job>>,
     /// Whose turn it is to make a link.
     wiring: Mutex<()>,
+    /// The names of links that are retired and not yet deleted.
+    retired: Mutex<BTreeSet<String>>,
+    indices: Indices,
 }
 
 /// Held by every thread: with the last of them nobody takes a job any more.
@@ -171,6 +176,35 @@ impl Worker {
         work(self)
     }
 
+    /// The indices of pods' links.
+    pub(crate) fn indices(&self) -> &Indices {
+        &self.shared.indices
+    }
+
+    /// From now on this link is one to be deleted.
+    pub(crate) fn condemn(&self, host_ifname: &str) {
+        self.retired().insert(host_ifname.to_owned());
+    }
+
+    /// And no longer.
+    pub(crate) fn pardon(&self, host_ifname: &str) {
+        self.retired().remove(host_ifname);
+    }
+
+    /// Whether it is.
+    pub(crate) fn is_condemned(&self, host_ifname: &str) -> bool {
+        self.retired().contains(host_ifname)
+    }
+
+    /// All of them.
+    pub(crate) fn condemned(&self) -> Vec<String> {
+        self.retired().iter().cloned().collect()
+    }
+
+    fn retired(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.shared.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A socket inside a pod's namespace; the thread is home again after.
     pub(crate) fn channel_inside(&mut self, netns: &Netns) -> Result<Channel, Error> {
         self.visit(netns, Channel::route)
@@ -215,6 +249,8 @@ impl Pool {
             proc_sys: OnceLock::new(),
             jobs,
             wiring: Mutex::default(),
+            retired: Mutex::default(),
+            indices: Indices::default(),
         });
         let threads = Arc::new(Threads(Arc::clone(&shared.jobs)));
         for thread in 0..THREADS {

@@ -37,6 +37,58 @@ fn dual_stack_reaches_both_ways_at_once() {
     });
 }
 
+#[test]
+fn a_link_is_noticed_when_it_is_finished_and_has_no_route_that_leads_nowhere() {
+    on_node(|node| async move {
+        let dataplane = ready().await;
+        node.ip("addr add 2001:db8:b::1/128 dev lo nodad");
+        let pod = Space::new("p");
+        let (wired, waking) = dataplane.begin_attach(dual(&pod, 2)).await.unwrap();
+        dataplane.awaken(waking).await.unwrap();
+        assert_eq!(wired.host.index, wired.pod.index, "the kernel hurries where they differ");
+        let anycast = format!("-6 route show table local type anycast dev {}", wired.host.name);
+        assert!(node.ip(&anycast).contains("fe80::"), "nothing to remove: the kernel has changed");
+        for _ in 0..2 {
+            dataplane.finish_attach(wired.host.index).await.unwrap();
+        }
+        assert!(node.ip("-o link show up").contains(&format!("{}@", wired.host.name)));
+        let link = node.ip(&format!("-o link show {}", wired.host.name));
+        assert!(link.contains("state UP"), "{link}");
+        assert_eq!(node.ip(&anycast), "");
+        // What a pod needs that asks for its gateway's hardware address.
+        let local = node.ip(&format!("-6 route show table local dev {}", wired.host.name));
+        assert!(local.contains("local fe80::1") && local.contains("multicast ff00::/8"), "{local}");
+        pod.ip("-6 neigh del fe80::1 dev eth0");
+        assert!(pod.reaches(address("2001:db8:b::1")));
+        assert_eq!(dataplane.verify(dual(&pod, 2)).await.unwrap(), vec![]);
+        dataplane.finish_attach(12345).await.unwrap();
+    });
+}
+
+/// Both ends want one index; on the node or in the pod another link may have it.
+#[test]
+fn where_an_index_is_taken_the_kernel_chooses() {
+    on_node(|node| async move {
+        let dataplane = ready().await;
+        let (first, second, third) = (Space::new("p"), Space::new("p"), Space::new("p"));
+        let index = dataplane.attach(dual(&first, 2)).await.unwrap().host.index;
+        node.ip(&format!("link add other index {} type veth peer name rehto", index + 1));
+        third.ip(&format!("link add other index {} type veth peer name rehto", index + 2));
+        for (pod, n) in [(&second, 3), (&third, 4)] {
+            let wired = dataplane.attach(dual(pod, n)).await.unwrap();
+            assert!(wired.host.index < index, "{wired:?}");
+            assert!(node.reaches(ip6(u16::from(n))) && node.reaches(ip4(n)));
+            assert_eq!(dataplane.verify(dual(pod, n)).await.unwrap(), vec![]);
+        }
+        // One of a life before this is not tried again.
+        node.ip("link del other");
+        let dataplane = ready().await;
+        let fourth = Space::new("p");
+        let wired = dataplane.attach(dual(&fourth, 5)).await.unwrap();
+        assert_eq!((wired.host.index, wired.pod.index), (index + 1, index + 1));
+    });
+}
+
 fn check_facts(node: &Space, pod: &Space, wired: &Wired) {
     let mac = |bytes: [u8; 6]| bytes.map(|byte| format!("{byte:02x}")).join(":");
     let host = node.ip(&format!("-o link show {}", wired.host.name));
@@ -55,14 +107,16 @@ fn check_facts(node: &Space, pod: &Space, wired: &Wired) {
 }
 
 /// The first packet after an attach, over and over, node to pod: which side
-/// comes up first, and when the carrier is seen, must not cost a packet.
+/// comes up first, and when the carrier is seen, must not cost a packet. Nor
+/// must it that a link is not finished, as that of an ADD is not.
 #[test]
 fn the_first_packet_is_never_lost() {
     on_node(|node| async move {
         let dataplane = ready().await;
         for n in 2..22u8 {
             let pod = Space::new("p");
-            dataplane.attach(dual(&pod, n)).await.unwrap();
+            let (_, waking) = dataplane.begin_attach(dual(&pod, n)).await.unwrap();
+            dataplane.awaken(waking).await.unwrap();
             let (to6, to4) = (ip6(u16::from(n)), ip4(n));
             let answered = node.within({
                 let echo = pod.within(move || {

@@ -79,11 +79,38 @@ fn fifty_links_go_in_one_request() {
                 .await
                 .unwrap();
         }
-        let shown = node.ip(&format!("link show group {DOOMED_GROUP}"));
-        assert_eq!(shown.matches("flock").count(), 50);
+        let doomed = dataplane.links().await.unwrap().iter().filter(|link| link.doomed).count();
+        assert_eq!(doomed, 50);
+        let marked = node.ip(&format!("link show group {DOOMED_GROUP}"));
+        assert_eq!(marked, "", "a mark costs a walk over all IPv6 routes: not on the way of a DEL");
         dataplane.reap().await.unwrap();
         assert_eq!(dataplane.links().await.unwrap(), vec![]);
         assert_eq!(dataplane.pod_routes().await.unwrap(), vec![]);
+    });
+}
+
+#[test]
+fn what_a_life_before_has_marked_goes_and_what_it_has_not_is_seen() {
+    on_node(|node| async move {
+        let before = Dataplane::start().unwrap();
+        let (pod, other) = (Space::new("p"), Space::new("p"));
+        let (marked, retired) = (dual(&pod, 2), dual(&other, 3));
+        for link in [&marked, &retired] {
+            before.attach(link.clone()).await.unwrap();
+            let own = link.own_addresses().collect();
+            before.retire(&link.host_ifname, own, vec![]).await.unwrap();
+        }
+        node.ip(&format!("link set {} group {DOOMED_GROUP}", marked.host_ifname));
+        drop(before);
+        let dataplane = Dataplane::start().unwrap();
+        dataplane.reap().await.unwrap();
+        let left = dataplane.links().await.unwrap();
+        assert_eq!(left.len(), 1);
+        assert_eq!((left[0].name.as_str(), left[0].doomed), (&*retired.host_ifname, false));
+        assert_eq!(dataplane.pod_routes().await.unwrap(), vec![], "nothing leads to it");
+        dataplane.retire(&retired.host_ifname, vec![], vec![]).await.unwrap();
+        dataplane.reap().await.unwrap();
+        assert_eq!(dataplane.links().await.unwrap(), vec![]);
     });
 }
 

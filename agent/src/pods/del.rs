@@ -49,7 +49,7 @@ impl Pods {
         fault::point("del.removed").map_err(|error| failed("DEL", error))?;
         self.gate.release(attachment.host_ifname()).await;
         self.ledger.ask(move |book| book.doom(&key)).await.map_err(closed)?;
-        self.reaper.wake();
+        self.chores.delete();
         Ok(())
     }
 }

@@ -7,10 +7,10 @@ mod answer;
 pub mod book;
 pub mod call;
 mod check;
+mod chores;
 mod del;
 mod gc;
 pub mod ledger;
-mod reaper;
 mod recover;
 pub mod repair;
 mod spool;
@@ -35,8 +35,8 @@ use crate::reconcile::Reconciler;
 use crate::source::{PodKey, Source};
 use crate::store::{Allocation, State, Store};
 use book::{Attachment, Phase};
+pub use chores::Chores;
 use ledger::{Closed, Ledger};
-pub use reaper::Reaper;
 pub(crate) use recover::boot_id;
 pub use status::NotServing;
 use turns::Turns;
@@ -54,7 +54,7 @@ pub struct Pods {
     /// Node routes that depend on pods.
     pub reconciler: Reconciler,
     /// Deletes links.
-    pub reaper: Reaper,
+    pub chores: Chores,
     /// What pods may be sent and may send.
     pub gate: Gate,
     /// What is counted.
@@ -91,7 +91,7 @@ impl Pods {
     /// Brings the parts together.
     pub fn new(parts: Parts) -> Arc<Self> {
         let Parts { ledger, store, dataplane, source, reconciler, gate, .. } = parts;
-        let reaper = Reaper::start(ledger.clone(), dataplane.clone());
+        let chores = Chores::start(ledger.clone(), dataplane.clone());
         let turns = Turns::default();
         let started = tokio::time::Instant::now();
         Arc::new(Self {
@@ -100,7 +100,7 @@ impl Pods {
             dataplane,
             source,
             reconciler,
-            reaper,
+            chores,
             gate,
             metrics: parts.metrics,
             incidents: parts.incidents,

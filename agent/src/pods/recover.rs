@@ -8,8 +8,10 @@
 //! - `committed` without a link, namespace gone (or of an earlier boot): the pod is dead; its entry
 //!   goes. Where no namespace was written down (a store of the Go agent), it is an orphan and waits
 //!   for DEL or a new ADD.
-//! - a link of ours that nothing knows: left alone unless doomed. Its pod may live (a store was
-//!   lost), so its addresses are held until it goes, and `check` tells.
+//! - a link of ours that nothing knows and nothing leads to: a DEL that answered and whose link is
+//!   still to go; it goes.
+//! - one that nothing knows, with routes to it: its pod may live (a store was lost), so it stays,
+//!   its addresses are held until it goes, and `check` tells.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -118,7 +120,7 @@ impl Pods {
         let without_link = recovered.rewired + recovered.dead + recovered.orphaned;
         self.metrics.ipam.leaked(Leak::AttachmentWithoutLink, without_link);
         // A refusal is in the log, and is tried again.
-        let _ = self.reaper.settle().await;
+        let _ = self.chores.settle().await;
         Ok(recovered)
     }
 
@@ -132,6 +134,11 @@ impl Pods {
         let known: HashSet<&str> = attachments.iter().map(Attachment::host_ifname).collect();
         let unknown =
             |name: &str| links.get(name).is_some_and(|link| !link.doomed) && !known.contains(name);
+        let led_to: HashSet<&str> = routes.iter().map(|route| &*route.ifname).collect();
+        for name in links.keys().filter(|name| unknown(name) && !led_to.contains(&***name)) {
+            tracing::info!(interface = name, "the link of a detached pod is left; deleting it");
+            self.dataplane.retire(name, Vec::new(), Vec::new()).await?;
+        }
         let routes: Vec<PodRoute> =
             routes.iter().filter(|route| unknown(&route.ifname)).cloned().collect();
         let strangers: HashSet<&str> = routes.iter().map(|route| &*route.ifname).collect();

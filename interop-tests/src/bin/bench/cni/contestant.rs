@@ -39,8 +39,9 @@ pub(crate) struct Contestant {
     answers: Mutex<HashMap<String, Value>>,
     crowd: Vec<Pod>,
     arena: Vec<Pod>,
-    /// Interfaces of a node without pods.
+    /// Interfaces of a node without pods, and how many of them are operational.
     bare: usize,
+    bare_operational: usize,
     node: Node,
     _allocations: Option<TempDir>,
 }
@@ -79,10 +80,12 @@ impl Contestant {
             crowd: Vec::new(),
             arena: pods(arena)?,
             bare: 0,
+            bare_operational: 0,
             node,
             _allocations: allocations,
         };
         contestant.bare = contestant.interfaces()?;
+        contestant.bare_operational = contestant.operational()?;
         Ok(contestant)
     }
 
@@ -101,7 +104,21 @@ impl Contestant {
             .within(|| self.arena.iter().take(count).map(|pod| self.time(command, pod)).collect())
     }
 
-    /// The same, and the time until the links of all are gone, divided by their
+    /// ADDs one after the other, and the time until the kernel has noticed the links of all (they
+    /// are operational, RFC 2863), divided by their number.
+    pub(crate) fn each_until_noticed(&self, count: usize) -> Result<(Vec<f64>, f64)> {
+        let start = Instant::now();
+        let times = self.each("ADD", count)?;
+        let expected = self.bare_operational + self.crowd.len() + count;
+        until("the links to be noticed", PATIENCE, || {
+            let there = self.operational()?;
+            ensure!(there >= expected, "{} has {there} of {expected} links", self.name);
+            Ok(())
+        })?;
+        Ok((times, milliseconds(start) / count as f64))
+    }
+
+    /// One call after the other, and the time until the links of all are gone, divided by their
     /// number.
     pub(crate) fn each_until_gone(&self, command: &str, count: usize) -> Result<(Vec<f64>, f64)> {
         let start = Instant::now();
@@ -210,6 +227,12 @@ impl Contestant {
             }
             outcome
         })
+    }
+
+    /// Of all at once: asking for a single one makes the kernel notice it.
+    fn operational(&self) -> Result<usize> {
+        let table = self.node.netns().ip("-o link show up")?;
+        Ok(table.lines().filter(|line| line.contains(" state UP ")).count())
     }
 
     /// Counted without asking netlink, which would disturb the others.

@@ -9,9 +9,11 @@
 //! moment of the machine falls on all of them; what more pods cost is told by
 //! nodes that grow beside nodes that stay small.
 //!
-//! flock answers DEL before the link is gone. That is its design, so the time
-//! until the links are really gone is measured and shown as well, without a
-//! target; and nobody's turn begins before the last one's links are gone.
+//! flock answers DEL before the link is gone, and ADD before the kernel has told
+//! everybody of the new one. That is its design, so the time until the links are
+//! really gone, or noticed, is measured and shown as well, without a target; and
+//! nobody's turn begins before the last one's links are gone, no CHECK before they
+//! are noticed.
 mod contestant;
 
 use anyhow::Result;
@@ -114,7 +116,13 @@ fn compare(population: usize, floor: &Samples, ours: &Turns, theirs: &Turns, rep
             None => row,
         });
     }
-    report.add(Row::beside(&at("DEL until links gone, each"), &ours.gone, PTP, &theirs.gone));
+    let until = [
+        ("ADD until links noticed, each", &ours.noticed, &theirs.noticed),
+        ("DEL until links gone, each", &ours.gone, &theirs.gone),
+    ];
+    for (what, ours, theirs) in until {
+        report.add(Row::beside(&at(what), ours, PTP, theirs));
+    }
 }
 
 /// What a call costs among many pods, beside the same call among few at the same time.
@@ -174,6 +182,7 @@ fn execution(
 #[derive(Default)]
 struct Turns {
     add: Samples,
+    noticed: Samples,
     check: Samples,
     del: Samples,
     gone: Samples,
@@ -181,7 +190,9 @@ struct Turns {
 
 impl Turns {
     fn take(&mut self, contestant: &Contestant, block: usize) -> Result<()> {
-        self.add.extend(contestant.each("ADD", block)?);
+        let (add, noticed) = contestant.each_until_noticed(block)?;
+        self.add.extend(add);
+        self.noticed.push(noticed);
         self.check.extend(contestant.each("CHECK", block)?);
         let (del, gone) = contestant.each_until_gone("DEL", block)?;
         self.del.extend(del);
