@@ -151,7 +151,7 @@ async fn delete(ledger: &Ledger, dataplane: &Dataplane, refused: &mut Option<Str
         Ok(()) => ledger.ask(move |book| book.reaped(&doomed)).await.map_err(closed)?,
         // It is tried again every second; that is told once.
         Err(error) if before.as_ref() != Some(error) => {
-            tracing::error!(error, links, "cannot delete the links of detached pods; trying again")
+            tracing::error!(error, links, "cannot delete the links of detached pods; trying again");
         }
         Err(_) => {}
     }
