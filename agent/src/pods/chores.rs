@@ -20,14 +20,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_millis(10);
 /// And however many come: it is done after so long.
 const LONGEST: Duration = Duration::from_millis(100);
-/// Chores that wait. When there are more, that is well: who deletes a link deletes all of them, and a
-/// new link is finished by the kernel itself within a second.
+/// Chores that wait. When there are more, that is well: whatever the chore, links that are doomed are
+/// deleted, and a new link is finished by the kernel itself within a second.
 const MAILBOX: usize = 256;
 
 type Outcome = Result<(), String>;
 
 enum Chore {
-    /// Links are to be deleted; which, the book knows.
+    /// Links are to be deleted. Which, and whether, the book knows.
     Delete,
     /// The same, and somebody waits for it.
     DeleteNow(oneshot::Sender<Outcome>),
@@ -75,6 +75,8 @@ struct Heap {
     delete: bool,
     waiting: Vec<oneshot::Sender<Outcome>>,
     finish: Vec<u32>,
+    /// How the last deletion was refused.
+    refused: Option<String>,
 }
 
 impl Heap {
@@ -108,15 +110,40 @@ impl Heap {
         }
         self.take_in(chores);
     }
+
+    /// Deletes what is doomed; where somebody waits, also what only the kernel knows to be.
+    async fn delete(&mut self, ledger: &Ledger, dataplane: &Dataplane) -> Outcome {
+        self.delete = false;
+        let closed = |_| "the agent is shutting down".to_owned();
+        let doomed = ledger.ask(|book| book.doomed()).await.map_err(closed)?;
+        if doomed.is_empty() && self.waiting.is_empty() && self.refused.is_none() {
+            return Ok(());
+        }
+        let links = doomed.len();
+        let outcome = dataplane.reap().await.map_err(|error| error.to_string());
+        let before = std::mem::replace(&mut self.refused, outcome.as_ref().err().cloned());
+        match &outcome {
+            Ok(()) => ledger.ask(move |book| book.reaped(&doomed)).await.map_err(closed)?,
+            // It is tried again every second; that is told once.
+            Err(error) if before.as_ref() != Some(error) => {
+                tracing::error!(
+                    error,
+                    links,
+                    "cannot delete the links of detached pods; trying again"
+                );
+            }
+            Err(_) => {}
+        }
+        outcome
+    }
 }
 
 async fn run(ledger: Ledger, dataplane: Dataplane, mut chores: mpsc::Receiver<Chore>) {
-    let mut refused: Option<String> = None;
     let mut heap = Heap::default();
     loop {
         if heap.is_empty() {
             // What was refused is tried again by itself; otherwise only a chore wakes us.
-            let first = match refused {
+            let first = match heap.refused {
                 Some(_) => timeout(PAUSE, chores.recv()).await.unwrap_or(Some(Chore::Delete)),
                 None => chores.recv().await,
             };
@@ -124,11 +151,9 @@ async fn run(ledger: Ledger, dataplane: Dataplane, mut chores: mpsc::Receiver<Ch
             heap.add(first);
         }
         heap.gather(&mut chores).await;
-        if std::mem::take(&mut heap.delete) || !heap.waiting.is_empty() {
-            let outcome = delete(&ledger, &dataplane, &mut refused).await;
-            for reply in heap.waiting.drain(..) {
-                let _ = reply.send(outcome.clone());
-            }
+        let outcome = heap.delete(&ledger, &dataplane).await;
+        for reply in heap.waiting.drain(..) {
+            let _ = reply.send(outcome.clone());
         }
         while heap.waiting.is_empty()
             && let Some(index) = heap.finish.pop()
@@ -141,19 +166,70 @@ async fn run(ledger: Ledger, dataplane: Dataplane, mut chores: mpsc::Receiver<Ch
     }
 }
 
-async fn delete(ledger: &Ledger, dataplane: &Dataplane, refused: &mut Option<String>) -> Outcome {
-    let closed = |_| "the agent is shutting down".to_owned();
-    let doomed = ledger.ask(|book| book.doomed()).await.map_err(closed)?;
-    let links = doomed.len();
-    let outcome = dataplane.reap().await.map_err(|error| error.to_string());
-    let before = std::mem::replace(refused, outcome.as_ref().err().cloned());
-    match &outcome {
-        Ok(()) => ledger.ask(move |book| book.reaped(&doomed)).await.map_err(closed)?,
-        // It is tried again every second; that is told once.
-        Err(error) if before.as_ref() != Some(error) => {
-            tracing::error!(error, links, "cannot delete the links of detached pods; trying again");
-        }
-        Err(_) => {}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mailbox() -> (Chores, mpsc::Receiver<Chore>) {
+        let (mailbox, chores) = mpsc::channel(MAILBOX);
+        (Chores { mailbox }, chores)
     }
-    outcome
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_done_when_no_more_come() {
+        let (calls, mut chores) = mailbox();
+        let mut heap = Heap::default();
+        let start = Instant::now();
+        let coming = async {
+            for index in 0..3 {
+                calls.finish(index);
+                tokio::time::sleep(QUIET / 2).await;
+            }
+        };
+        tokio::join!(coming, heap.gather(&mut chores));
+        assert_eq!((heap.finish.len(), heap.delete), (3, false));
+        assert_eq!(start.elapsed(), QUIET * 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_done_however_many_come() {
+        let (calls, mut chores) = mailbox();
+        let mut heap = Heap::default();
+        let start = Instant::now();
+        let stream = async {
+            loop {
+                calls.delete();
+                tokio::time::sleep(QUIET / 2).await;
+            }
+        };
+        tokio::select! {
+            () = stream => {}
+            () = heap.gather(&mut chores) => {}
+        }
+        assert_eq!(start.elapsed(), LONGEST);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_does_not_wait_for_quiet() {
+        let (calls, mut chores) = mailbox();
+        let mut heap = Heap::default();
+        heap.add(Chore::Finish(7));
+        let start = Instant::now();
+        tokio::select! {
+            _ = calls.settle() => {}
+            () = heap.gather(&mut chores) => {}
+        }
+        assert_eq!((heap.waiting.len(), start.elapsed()), (1, Duration::ZERO));
+    }
+
+    /// A deletion that comes while links are finished is among what is left to do.
+    #[test]
+    fn a_deletion_is_not_forgotten() {
+        let (calls, mut chores) = mailbox();
+        let mut heap = Heap::default();
+        assert!(heap.is_empty());
+        calls.delete();
+        heap.take_in(&mut chores);
+        assert!(!heap.is_empty());
+    }
 }

@@ -53,7 +53,7 @@ pub struct Pods {
     pub source: Source,
     /// Node routes that depend on pods.
     pub reconciler: Reconciler,
-    /// Deletes links.
+    /// What calls leave for a quiet moment.
     pub chores: Chores,
     /// What pods may be sent and may send.
     pub gate: Gate,
