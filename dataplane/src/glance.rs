@@ -100,20 +100,6 @@ fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok().map(|text| text.trim_end_matches('\0'))
 }
 
-/// The index and the group of a link that a lookup found. (Reading all of its attributes takes 15 us,
-/// on the way of every anycast route.)
-pub(crate) fn index_and_group(payload: &[u8]) -> Option<(u32, u32)> {
-    let (header, mut rest) = payload.split_at_checked(IFINFOMSG)?;
-    let index = u32_at(header, 4)?;
-    while let Some(length) = u16_at(rest, 0).map(usize::from) {
-        if u16_at(rest, 2)? == IFLA_GROUP {
-            return Some((index, u32_at(rest, 4)?));
-        }
-        rest = rest.get(length.max(4).next_multiple_of(4)..)?;
-    }
-    Some((index, 0))
-}
-
 /// A link's event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinkGlance<'a> {
@@ -270,26 +256,6 @@ mod tests {
         for length in 0..bytes.len() {
             // Whatever is cut off: no panic, and nothing that is not a link.
             assert_eq!(link(&bytes[..length]).is_none(), length < IFINFOMSG, "{length}");
-        }
-    }
-
-    #[test]
-    fn an_index_and_a_group_are_found_among_other_attributes() {
-        let mut payload = vec![0; IFINFOMSG];
-        payload[4..8].copy_from_slice(&77_u32.to_ne_bytes());
-        assert_eq!(index_and_group(&payload), Some((77, 0)), "it says none");
-        let mut attribute = |kind: u16, value: &[u8]| {
-            payload.extend(u16::try_from(4 + value.len()).unwrap().to_ne_bytes());
-            payload.extend(kind.to_ne_bytes());
-            payload.extend(value);
-            payload.resize(payload.len().next_multiple_of(4), 0);
-        };
-        attribute(IFLA_IFNAME, b"flock1\0");
-        attribute(IFLA_GROUP, &5_u32.to_ne_bytes());
-        attribute(IFLA_MTU, &1500_u32.to_ne_bytes());
-        assert_eq!(index_and_group(&payload), Some((77, 5)));
-        for length in [0, 3, IFINFOMSG - 1, IFINFOMSG + 6, IFINFOMSG + 14] {
-            assert_eq!(index_and_group(&payload[..length]), None, "{length}");
         }
     }
 }

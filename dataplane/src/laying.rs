@@ -18,11 +18,10 @@ use rustix::io::Errno;
 use crate::channel::{Channel, Request};
 use crate::error::{Error, Refusal};
 use crate::fault;
-use crate::glance::index_and_group;
 use crate::learned::{is_learned, runs};
 use crate::observe::{all_routes, shown};
 use crate::reply::Answer;
-use crate::request::{self, DOOMED_GROUP, Mode, PROTOCOL};
+use crate::request::{self, Mode, PROTOCOL};
 use crate::routes::{
     NextHop, NodeRoute, RouteKey, SUMMARY_METRIC, admits_anycast, is_anycast, is_summary,
 };
@@ -307,23 +306,17 @@ impl Seen {
         let names: BTreeSet<&str> =
             wishes.iter().flat_map(RouteWish::hops).map(|hop| hop.dev.as_str()).collect();
         let addresses: Vec<IpAddr> = wishes.iter().filter_map(RouteWish::looked_up).collect();
-        let lookups: Vec<Request> = names
-            .iter()
-            .map(|name| request::link_by_name(name))
-            .chain(addresses.iter().map(|address| request::lookup(*address, true)))
-            .collect();
-        let mut answers = worker.host()?.batch(&lookups)?.into_iter();
-        let link = |name: &str, answer: Answer| match answer.verdict {
-            Some(Err(refusal)) if !refusal.is(Errno::NODEV) => Err(refusal),
-            _ => {
-                let found = answer.replies.first().and_then(|r| index_and_group(&r.payload));
-                let retired = |group| group == DOOMED_GROUP || worker.is_condemned(name);
-                Ok(found.map(|(index, group)| (index, retired(group))))
-            }
+        let lookups: Vec<Request> =
+            addresses.iter().map(|address| request::lookup(*address, true)).collect();
+        let host = worker.host()?;
+        let found: Vec<_> = names.into_iter().map(|name| (name, host.index_of(name))).collect();
+        let entries = addresses.into_iter().zip(host.batch(&lookups)?).collect();
+        let link = |(name, found): (&str, Result<Option<u32>, Refusal>)| {
+            // One that a former process left with its group is nobody's next hop: no entry knows it.
+            let link = found.map(|index| index.map(|index| (index, worker.is_condemned(name))));
+            (name.to_owned(), link)
         };
-        let named = names.iter().zip(answers.by_ref().take(names.len()));
-        let links = named.map(|(name, answer)| ((*name).to_owned(), link(name, answer))).collect();
-        Ok(Self { links, entries: addresses.into_iter().zip(answers).collect() })
+        Ok(Self { links: found.into_iter().map(link).collect(), entries })
     }
 
     /// The entry that decides about an address.

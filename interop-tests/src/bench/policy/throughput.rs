@@ -11,6 +11,10 @@ use crate::binaries::tool;
 use crate::process::Daemon;
 use crate::wait::{PATIENCE, until};
 
+/// Seconds that do not count: TCP begins slowly, and the agent, which has just been given hundreds of
+/// policies or has lost them, is not at rest yet.
+const OMITTED: &str = "1";
+
 /// Gigabits a second.
 #[derive(Debug, Default)]
 pub struct Throughput {
@@ -18,23 +22,41 @@ pub struct Throughput {
     pub with: Samples,
     /// Without any: not even the table is there.
     pub without: Samples,
+    /// Without any, the node's kernel keeping track of connections all the same.
+    pub tracked: Samples,
 }
 
-/// Takes turns, each of so many seconds with and without.
+/// The least that makes a kernel keep track, and accept what it knows: a file for `nft -f`.
+const TRACKING: &str = "table inet bench {
+  chain forward {
+    type filter hook forward priority 0
+    ct state established,related accept
+  }
+}
+";
+
+/// Takes turns, each of so many seconds with policies, without, and with tracking only.
 pub fn measure(dir: &Path, size: Size, turns: usize, seconds: usize) -> Result<Throughput> {
     let mut place = Place::new(dir)?;
     place.populate(size)?;
     let _server = serve(&mut place)?;
+    let rules = place.node_mut().file("tracking.nft");
+    std::fs::write(&rules, TRACKING)?;
+    let rules = rules.display().to_string();
     let mut throughput = Throughput::default();
     for turn in 0..=turns {
         place.decree(size.policies)?;
         let with = transfer(&place, seconds)?;
         place.decree(0)?;
         let without = transfer(&place, seconds)?;
+        place.node_mut().netns().exec("nft", &["-f", &rules])?;
+        let tracked = transfer(&place, seconds)?;
+        place.node_mut().netns().exec("nft", &["delete", "table", "inet", "bench"])?;
         if turn > 0 {
             // The first turn only warmed it up.
             throughput.with.push(with);
             throughput.without.push(without);
+            throughput.tracked.push(tracked);
         }
     }
     Ok(throughput)
@@ -58,5 +80,7 @@ fn transfer(place: &Place, seconds: usize) -> Result<f64> {
 
 fn client(place: &Place, seconds: &str) -> Result<String> {
     let (client, _, address) = place.ends();
-    client.exec("iperf3", &["--client", &address.to_string(), "--time", seconds, "--json"])
+    let target = address.to_string();
+    let arguments = ["--client", &target, "--time", seconds, "--omit", OMITTED, "--json"];
+    client.exec("iperf3", &arguments)
 }

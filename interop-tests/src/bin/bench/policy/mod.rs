@@ -32,12 +32,14 @@ pub(crate) fn measure(run: &Run, report: &mut Report) -> Result<()> {
 }
 
 fn measure_throughput(run: &Run, report: &mut Report) -> Result<()> {
-    let (turns, seconds) = (run.rounds(3, 9), run.extent(1, 3));
+    let (turns, seconds) = (run.rounds(3, 9), run.extent(1, 2));
     eprintln!("throughput: {turns} turns with {} policies and without", BUSY.policies);
     let measured = throughput::measure(&run.dir, BUSY, turns, seconds)?;
     let name = format!("throughput, {} pods, {} policies", BUSY.pods, BUSY.policies);
     let row = Row::beside(&name, &measured.with, "no policies", &measured.without);
     report.add(row.rate("Gbit/s").at_least(0.95));
+    let row = Row::beside(&name, &measured.with, "connection tracking alone", &measured.tracked);
+    report.add(row.rate("Gbit/s"));
     Ok(())
 }
 

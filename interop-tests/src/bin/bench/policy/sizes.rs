@@ -12,8 +12,10 @@ use crate::options::Run;
 const SMALLEST: Size = Size { pods: 10, policies: 10 };
 const PODS: [u16; 3] = [10, 100, 1000];
 const POLICIES: [usize; 3] = [10, 100, 500];
-/// In a turn.
-const BATCHES: usize = 50;
+/// In a turn: so many rounds in which each talks for a millisecond or two, or a slow moment of the
+/// machine falls on one of them alone.
+const ROUNDS: usize = 10;
+const BATCHES: usize = 5;
 const CHANGES: usize = 3;
 const ADDS: usize = 2;
 /// What does not grow may look this much larger.
@@ -90,8 +92,11 @@ impl Stage {
         if turn % 2 == 1 {
             all.reverse();
         }
-        for contestant in &mut all {
-            contestant.talk()?;
+        for _ in 0..ROUNDS {
+            for contestant in &mut all {
+                contestant.talk()?;
+            }
+            all.reverse();
         }
         for contestant in &mut all {
             contestant.add()?;
